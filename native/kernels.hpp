@@ -1,0 +1,63 @@
+// The kernels of one SIMD level, as a table of plain functions.
+//
+// Every function works on a block of rows and is called by module.cpp from one thread with a Workspace of
+// that thread's own. kernels.cpp is compiled once for each level; nothing in it may be shared between levels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tessella {
+
+// Memory of one thread, sized by module.cpp for rows of n_factors coordinates and tiles of `levels` levels.
+struct Workspace {
+    float* lanes;      // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a row to a lane; 64-byte aligned
+    float* unit;       // the same, as multiples of each row's largest
+    double* prefix;    // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
+    double* sums;      // (n_factors) one rotated row before rounding
+    int64_t* slots;       // (n_factors) the slots of one row, in coordinate order
+    int32_t* regions;     // (n_factors) the counter tree's region of each
+    int64_t* kept_slots;  // (n_factors + 8) some of a row's entries, before they are stored
+    float* kept_values;   // (n_factors + 8)
+};
+
+struct Preparation {
+    const double* rotation;  // (n_factors, n_factors), or null for none
+    double threshold;        // coordinates smaller than this become zero
+    bool relative;           // threshold is a multiple of the row's own root mean square
+};
+
+struct SlotRule {
+    int32_t levels;  // tiles hold integers in [-levels, levels]
+    int32_t depth;   // window of the parse tree; 0 is the counter tree
+};
+
+struct Kernels {
+    const char* name;
+    // The first row with a NaN or an infinity, or n_rows.
+    int64_t (*first_bad_row)(const float* factors, int64_t n_rows, int64_t n_factors);
+    void (*prepare)(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how,
+                    const Workspace& space, float* prepared);
+    void (*count_entries)(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts);
+    void (*ternary_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int64_t max_nonzeros,
+                          const Workspace& space, int8_t* tiles);
+    void (*exact_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
+                        const Workspace& space, int8_t* tiles);
+    void (*rounded_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
+                          int8_t* tiles);
+    // Writes each row's entries from starts[row] to starts[row + 1], ascending by slot. Returns n_rows, or the first row
+    // whose entries do not fill that room.
+    int64_t (*fill_narrow)(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors,
+                           const SlotRule& rule, const Workspace& space, const int32_t* starts, int32_t* slots,
+                           float* values);
+    int64_t (*fill_wide)(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors,
+                         const SlotRule& rule, const Workspace& space, const int64_t* starts, int64_t* slots,
+                         float* values);
+};
+
+const Kernels& baseline_kernels();
+#if defined(TESSELLA_HAS_AVX2)
+const Kernels& avx2_kernels();
+#endif
+
+}  // namespace tessella

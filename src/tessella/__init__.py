@@ -1,0 +1,34 @@
+"""tessella: top-k recommendations from matrix-factorisation factors, through geometry-aware sparse maps."""
+
+from importlib.metadata import version as _version
+
+from tessella._core import show_config
+from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
+from tessella.mapping.sparse_map import SparseMap
+from tessella.mapping.tessellation import (
+    CoordinateTessellation,
+    DAry,
+    ExplicitTessellation,
+    NumberedTessellation,
+    RandomTessellation,
+    Ternary,
+)
+from tessella.schema import Schema
+
+__version__ = _version("tessella")
+
+__all__ = [
+    "CoordinateTessellation",
+    "CounterTree",
+    "DAry",
+    "ExplicitTessellation",
+    "NumberedTessellation",
+    "OneHot",
+    "ParseTree",
+    "RandomTessellation",
+    "Schema",
+    "SlotMap",
+    "SparseMap",
+    "Ternary",
+    "show_config",
+]

@@ -1,0 +1,135 @@
+"""Every check of what users pass in, and the sentence for each."""
+
+import operator
+from collections.abc import Iterator
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from tessella._core import core
+
+MAX_FACTORS = 4096
+_ELEMENTS_PER_BLOCK = 2**21
+
+
+def whole_number(value: SupportsIndex, name: str, low: int, high: int | None = None) -> int:
+    """`value` as an int within [low, high]."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {type(value).__name__}.") from None
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is a whole number, not {type(value).__name__}.")
+    if number < low or (high is not None and number > high):
+        limits = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} is {number}, but must be {limits}.")
+    return number
+
+
+def number_at_least(value: float, name: str, low: float) -> float:
+    """`value` as a finite float that is at least `low`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} is a number, not {type(value).__name__}.")
+    number = float(value)
+    if not (np.isfinite(number) and number >= low):
+        raise ValueError(f"{name} is {number}, but must be finite and at least {low:g}.")
+    return number
+
+
+def slot_count(count: int) -> int:
+    """`count`, if slots can be numbered with it."""
+    if count > np.iinfo(np.int64).max:
+        raise ValueError(f"the slot map needs {count:.3g} slots, but 9.22e+18 can be numbered; use a smaller depth.")
+    return count
+
+
+def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
+    """`value`, if it is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}, but must be one of {', '.join(map(repr, choices))}.")
+    return value
+
+
+def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """`values` as an array of real numbers, not yet converted, copied or looked at."""
+    if scipy.sparse.issparse(values):
+        raise TypeError(f"{name} is a SciPy sparse matrix, but factors are dense; pass {name}.toarray().")
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first, with {name}.filled(0) for instance.")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths.") from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} holds {array.dtype}, but must hold real numbers such as float32.")
+    return array
+
+
+def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArray[Any]:
+    """`values` as a matrix of `n_factors` columns; its numbers are checked by `blocks`."""
+    array = numbers(values, name)
+    if array.ndim != 2:
+        way_out = f"; pass {name}[None] for a single factor" if array.ndim == 1 else ""
+        raise ValueError(f"{name} has {array.ndim} dimensions, but must have 2: (n, n_factors){way_out}.")
+    width = array.shape[1]
+    if n_factors is not None and width != n_factors:
+        raise ValueError(f"{name} has {width} columns, but {n_factors} are expected.")
+    if not 1 <= width <= MAX_FACTORS:
+        raise ValueError(f"{name} has {width} columns, but must have from 1 to {MAX_FACTORS}.")
+    return array
+
+
+def blocks(
+    array: NDArray[Any], name: str, threads: int, *, finite: bool = False
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Blocks of rows of a matrix from `factors`, as C-ordered float32, refusing NaN and infinity.
+
+    Arrays that are float32 and C-ordered already are not copied; others are converted a block at a time.
+    `finite=True` says that an earlier pass has looked at the numbers.
+    """
+    kernels = core()
+    step = max(1, _ELEMENTS_PER_BLOCK // array.shape[1])
+    for first in range(0, len(array), step):
+        rows = slice(first, min(first + step, len(array)))
+        with np.errstate(over="ignore"):
+            block = np.ascontiguousarray(array[rows], dtype=np.float32)
+        if not finite:
+            bad = kernels.kernels.first_bad_row(block, kernels.level, threads)
+            if bad < len(block):
+                _refuse_row(array[first + bad], name, first + bad)
+        yield rows, block
+
+
+def _refuse_row(row: NDArray[Any], name: str, number: int) -> None:
+    column = int(np.flatnonzero(~np.isfinite(row.astype(np.float64).astype(np.float32, copy=False)))[0])
+    if np.isfinite(row[column]):
+        raise ValueError(f"{name} holds {row[column]:g} in row {number}, too large for float32; scale the factors down.")
+    raise ValueError(f"{name} holds {row[column]} in row {number}, column {column}; factors must be finite.")
+
+
+def rotation(values: ArrayLike, name: str = "rotation") -> NDArray[np.float64]:
+    """`values` as a read-only orthogonal matrix."""
+    array = np.array(numbers(values, name), dtype=np.float64, order="C")
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not 1 <= len(array) <= MAX_FACTORS:
+        raise ValueError(f"{name} has shape {array.shape}, but must be square: (n_factors, n_factors).")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds a NaN or an infinity.")
+    error = float(np.abs(array.T @ array - np.eye(len(array))).max())
+    if error > 1e-5:
+        raise ValueError(f"{name} is not orthogonal: its columns' products are off by {error:.2g}; 1e-05 is allowed.")
+    array.flags.writeable = False
+    return array
+
+
+def tiles(values: ArrayLike, levels: int) -> NDArray[np.int8]:
+    """`values` as a matrix of tile coordinates in [-levels, levels]."""
+    array = numbers(values, "tiles")
+    if array.dtype.kind == "f":
+        raise TypeError(f"tiles holds {array.dtype}, but must hold whole numbers such as int8.")
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise ValueError(f"tiles has shape {array.shape}, but must have shape (n, n_factors).")
+    if array.size and max(-int(array.min()), int(array.max())) > levels:
+        raise ValueError(f"tiles holds values beyond {levels}, the number of levels.")
+    return np.ascontiguousarray(array, dtype=np.int8)

@@ -1,0 +1,140 @@
+"""The border to the native core: which kernels run, at which SIMD level, on how many threads."""
+
+import functools
+import importlib.metadata
+import operator
+import os
+import platform
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _twins
+
+_native: ModuleType | None
+try:
+    from tessella import _native
+except ImportError:
+    _native = None
+
+TWINS = "numpy"
+
+
+class Kernels(Protocol):
+    """What the native core and its NumPy twins both offer; `_twins` says what each function means."""
+
+    def first_bad_row(self, factors: NDArray[np.float32], level: int, threads: int) -> int: ...
+    def prepare(
+        self,
+        factors: NDArray[np.float32],
+        rotation: NDArray[np.float64] | None,
+        threshold: float,
+        relative: bool,
+        prepared: NDArray[np.float32],
+        level: int,
+        threads: int,
+    ) -> None: ...
+    def count_entries(
+        self, prepared: NDArray[np.float32], counts: NDArray[np.int64], level: int, threads: int
+    ) -> None: ...
+    def ternary_tiles(
+        self, factors: NDArray[np.float32], max_nonzeros: int, tiles: NDArray[np.int8], level: int, threads: int
+    ) -> None: ...
+    def dary_tiles(
+        self,
+        factors: NDArray[np.float32],
+        n_levels: int,
+        exact: bool,
+        tiles: NDArray[np.int8],
+        level: int,
+        threads: int,
+    ) -> None: ...
+    def fill_entries(
+        self,
+        prepared: NDArray[np.float32],
+        tiles: NDArray[np.int8],
+        n_levels: int,
+        depth: int,
+        starts: NDArray[np.int32] | NDArray[np.int64],
+        slots: NDArray[np.int32] | NDArray[np.int64],
+        values: NDArray[np.float32],
+        level: int,
+        threads: int,
+    ) -> int: ...
+
+
+@dataclass(frozen=True)
+class Core:
+    """The kernels in use. Pass `level` to each of them."""
+
+    kernels: Kernels
+    level: int
+    simd: str
+
+
+def core() -> Core:
+    """The kernels this process uses, by the machine and the environment variable TESSELLA_SIMD."""
+    return _core_for(os.environ.get("TESSELLA_SIMD", ""))
+
+
+def simd_levels() -> list[str]:
+    """The values TESSELLA_SIMD may take here, slowest first."""
+    return [TWINS, *(_native.levels() if _native is not None else [])]
+
+
+@functools.cache
+def _core_for(wanted: str) -> Core:
+    names = simd_levels()
+    if wanted and wanted not in names:
+        raise ValueError(f"TESSELLA_SIMD is {wanted!r}, but this machine has {', '.join(map(repr, names))}.")
+    if _native is None and not wanted:
+        warnings.warn(
+            "tessella runs WITHOUT its native core, many times slower: no C++ compiler worked when it was installed. "
+            "Install one and reinstall tessella, or set TESSELLA_SIMD=numpy to accept this.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    simd = wanted or names[-1]
+    if simd == TWINS:
+        return Core(_twins, 0, TWINS)
+    return Core(cast(Kernels, _native), names.index(simd) - 1, simd)
+
+
+def thread_count(threads: int | None) -> int:
+    """How many threads to use: `threads`, or every CPU this process may use."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        raise TypeError(f"threads is a whole number or None, not {type(threads).__name__}.") from None
+    if isinstance(threads, bool) or count < 1:
+        raise ValueError(f"threads is {threads}, but at least 1 is needed; None uses every CPU.")
+    return count
+
+
+def show_config() -> None:
+    """Print the version, whether the native core runs, its SIMD level and the number of threads.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.show_config()  # doctest: +ELLIPSIS
+    tessella ...
+    native ...
+    """
+    running = core()
+    lines = {
+        "tessella": importlib.metadata.version("tessella"),
+        "native core": "no, NumPy twins" if running.simd == TWINS else "yes",
+        "SIMD level": f"{running.simd} (TESSELLA_SIMD can be {', '.join(simd_levels())})",
+        "threads": str(thread_count(None)),
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+    print("\n".join(f"{name:<12} {value}" for name, value in lines.items()))  # noqa: T201

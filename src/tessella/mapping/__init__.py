@@ -1,0 +1,1 @@
+"""The paper, part one: factors -> tiles -> slots -> sparse map."""

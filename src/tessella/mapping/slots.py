@@ -1,0 +1,132 @@
+"""Slot maps: tile -> the slot of each coordinate (P7-P10), the paper's permutation maps."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _check, _twins
+
+
+@runtime_checkable
+class SlotMap(Protocol):
+    """What a slot map of your own needs: two methods, both vectorised.
+
+    Give an instance to `Schema`. A coordinate must get the same slot whenever the part of the tile that you look at is
+    the same, and no two coordinates of a row may share a slot; `SparseMap` checks the second.
+
+    Examples
+    --------
+    The paper's parse tree with an action of one's own: the counter moves on by 1, 2 or 3.
+
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> class Stairs:
+    ...     def n_slots(self, n_factors, levels=1):
+    ...         return 3 * n_factors
+    ...     def slots(self, tiles, levels=1):
+    ...         return np.cumsum(np.asarray(tiles, dtype=np.int64) + 2, axis=1) - 1
+    >>> schema = ts.Schema(ts.Ternary(), Stairs())
+    >>> ts.SparseMap(schema).transform([[0.5, -2.0, 0.1]]).indices
+    array([1, 2, 4], dtype=int32)
+    """
+
+    def n_slots(self, n_factors: int, levels: int = 1) -> int:
+        """The dimension p of the sparse map for factors of `n_factors` coordinates."""
+        ...
+
+    def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
+        """Slots in [0, n_slots), of shape (n, n_factors), for tiles with values in [-levels, levels]."""
+        ...
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Coordinate j goes to the slot (j, value of the tile at j) (P7): p = 3k, or (2D + 1)k for D-ary tiles.
+
+    Neighbouring tiles share all slots but those of the coordinates in which they differ. Over a numbered tessellation
+    (`RandomTessellation`, `ExplicitTessellation`) coordinate j goes to the slot (j, tile): p = n_tiles * k.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.OneHot().slots([[1, 0, -1]])
+    array([[0, 4, 8]])
+    >>> ts.OneHot().n_slots(64), ts.OneHot().n_slots(64, levels=4)
+    (192, 576)
+    """
+
+    def n_slots(self, n_factors: int, levels: int = 1) -> int:
+        """p = (2 * levels + 1) * n_factors."""
+        return ParseTree(1).n_slots(n_factors, levels)
+
+    def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
+        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        return ParseTree(1).slots(tiles, levels)
+
+
+@dataclass(frozen=True)
+class ParseTree:
+    """Coordinate j goes to the slot (j, the last `depth` values of the tile up to j) (P8, P10).
+
+    The first depth - 1 coordinates, which have no full window, are one-hot.
+
+    Parameters
+    ----------
+    depth : int
+        Window of tile values, at least 1. Deeper trees tell more tiles apart: fewer, better candidates and
+        (2D + 1)^depth slots for each coordinate. Depth 1 equals `OneHot`. Fixed once items are mapped.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.ParseTree(2).slots([[1, 0, -1], [1, 1, -1]])
+    array([[ 0,  4, 17],
+           [ 0,  3, 14]])
+    """
+
+    depth: int
+
+    def __post_init__(self) -> None:
+        """Check the depth."""
+        object.__setattr__(self, "depth", _check.whole_number(self.depth, "depth", 1, 32))
+
+    def n_slots(self, n_factors: int, levels: int = 1) -> int:
+        """p = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
+        values = 2 * levels + 1
+        head = min(self.depth - 1, n_factors)
+        return _check.slot_count(head * values + (n_factors - head) * values**self.depth)
+
+    def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
+        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        checked = _check.tiles(tiles, levels)
+        self.n_slots(checked.shape[1], levels)
+        return _twins.window_slots(checked, levels, self.depth)
+
+
+@dataclass(frozen=True)
+class CounterTree:
+    """The slot map of the paper's experiments (P9): p = 2k^2, or 2Dk^2 for D-ary tiles.
+
+    A counter walks along the tile. A 1 at coordinate j (from 1) moves it to kj, a -1 to k(k + j), a zero one step on;
+    slots count from 0. Two tiles share the slot of a coordinate when they agree from their last non-zero value up to
+    it, so a run of zeros is told apart by what stands before it. D-ary values get a range of k^2 slots each:
+    1, -1, 2, -2, ...
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.CounterTree().slots([[0, 1, 0, -1]])
+    array([[ 0,  7,  8, 31]])
+    >>> ts.CounterTree().n_slots(64)
+    8192
+    """
+
+    def n_slots(self, n_factors: int, levels: int = 1) -> int:
+        """p = 2 * levels * n_factors^2."""
+        return 2 * levels * n_factors * n_factors
+
+    def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
+        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        return _twins.counter_slots(_check.tiles(tiles, levels))

@@ -1,0 +1,293 @@
+"""SparseMap: factors -> CSR matrix by a schema (P11, P13)."""
+
+from dataclasses import fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from tessella import _check, _twins
+from tessella._core import core, thread_count
+from tessella.mapping.slots import CounterTree, OneHot, ParseTree
+from tessella.mapping.tessellation import CoordinateTessellation, DAry, Ternary
+from tessella.schema import Schema
+
+
+class SparseMap:
+    """Maps factors to sparse vectors by a schema; a scikit-learn transformer that does not need scikit-learn.
+
+    A coordinate of the factor that survives the threshold is stored, as it is, in the slot that the factor's tile
+    gives it (P11). So the product of two rows is the part of the inner product that runs over shared slots, and a row's
+    squares sum to those of the thresholded factor. A factor of zeros maps to an empty row.
+
+    Parameters
+    ----------
+    schema : Schema, default Schema(Ternary(), CounterTree())
+        Tessellation, slot map, threshold and rotation.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Coordinates of a factor.
+    scale_ : float
+        Root-mean-square coordinate of the fitted factors, of which an absolute threshold is a multiple.
+    rotation_ : ndarray of shape (n_factors, n_factors) or None
+        What factors are multiplied by before anything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> item_factors = np.random.default_rng(0).standard_normal((1000, 32), dtype=np.float32)
+    >>> phi = ts.SparseMap(ts.Schema(ts.Ternary(), ts.CounterTree(), threshold=1.3)).fit_transform(item_factors)
+    >>> phi.shape, phi.dtype
+    ((1000, 2048), dtype('float32'))
+    >>> (phi @ phi.T).shape  # partial inner products over shared slots
+    (1000, 1000)
+    """
+
+    n_features_in_: int
+    scale_: float
+    rotation_: NDArray[np.float64] | None
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.schema = schema
+
+    def __repr__(self) -> str:
+        return f"SparseMap({self.schema!r})"
+
+    def _checked_schema(self) -> Schema:
+        schema = Schema() if self.schema is None else self.schema
+        if not isinstance(schema, Schema):
+            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+        return schema
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
+        """Parameters by name, as scikit-learn asks for them; with `deep` also the schema's, as ``schema__threshold``."""
+        params: dict[str, Any] = {"schema": self.schema}
+        if deep and isinstance(self.schema, Schema):
+            params |= {f"schema__{part.name}": getattr(self.schema, part.name) for part in fields(self.schema)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set `schema`, or parts of it such as ``schema__threshold``."""
+        valid = {"schema", *(f"schema__{part.name}" for part in fields(Schema))}
+        unknown = set(params) - valid
+        if unknown:
+            raise ValueError(f"{sorted(unknown)[0]!r} is no parameter of SparseMap; those are {', '.join(sorted(valid))}.")
+        schema = params.pop("schema", self.schema)
+        if params:
+            changes = {name.removeprefix("schema__"): value for name, value in params.items()}
+            schema = replace(Schema() if schema is None else schema, **changes)
+        self.schema = schema
+        return self
+
+    def fit(self, item_factors: ArrayLike, y: object = None) -> Self:  # noqa: ARG002
+        """Learn the scale of coordinates and the rotation from item factors.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n_items, n_factors)
+            At least one row.
+        y : ignored
+            Present for scikit-learn.
+        """
+        schema = self._checked_schema()
+        matrix = _check.factors(item_factors, "item_factors")
+        if not len(matrix):
+            raise ValueError("item_factors has 0 rows, but at least 1 is needed to fit.")
+        n_factors = matrix.shape[1]
+        moments = np.zeros((n_factors, n_factors))
+        squares = 0.0
+        for _, block in _check.blocks(matrix, "item_factors", thread_count(None)):
+            wide = block.astype(np.float64)
+            if schema.rotation == "principal":
+                moments += wide.T @ wide
+            squares += float(np.sum(np.multiply(wide, wide, out=wide)))
+        rotation = _rotation(schema, n_factors, moments)
+        self.n_features_in_ = n_factors
+        self.scale_ = float(np.sqrt(squares / (len(matrix) * n_factors)))
+        self.rotation_ = rotation
+        return self
+
+    def fit_transform(self, item_factors: ArrayLike, y: object = None) -> csr_array:
+        """Fit to item factors and map them."""
+        return self.fit(item_factors, y).transform(item_factors)
+
+    def transform(self, factors: ArrayLike, *, threads: int | None = None) -> csr_array:
+        """Map factors.
+
+        Parameters
+        ----------
+        factors : array_like of shape (n, n_factors)
+            Finite numbers; computed in float32. Without `fit` this works where the schema learns nothing: a threshold
+            of 0 or a relative one, and no principal rotation.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Returns
+        -------
+        phi : scipy.sparse.csr_array of float32, shape (n, n_slots)
+            Slots ascend in every row, and no zero is stored.
+        """
+        count = thread_count(threads)
+        schema = self._checked_schema()
+        matrix = _check.factors(factors, "factors", getattr(self, "n_features_in_", None))
+        scale, rotation = self._fitted_state(schema, matrix.shape[1])
+        n_slots = schema.n_slots(matrix.shape[1])
+        mapper = _BlockMapper(schema, schema.threshold * scale, rotation, n_slots, count)
+
+        starts = np.zeros(len(matrix) + 1, np.int64)
+        for rows, block in _check.blocks(matrix, "factors", count):
+            mapper.count(block, starts[rows.start + 1 : rows.stop + 1])
+        np.cumsum(starts, out=starts)
+        index = np.int32 if max(starts[-1], n_slots) <= np.iinfo(np.int32).max else np.int64
+        starts = starts.astype(index, copy=False)
+        slots = np.empty(starts[-1], index)
+        values = np.empty(starts[-1], np.float32)
+        for rows, block in _check.blocks(matrix, "factors", count, finite=True):
+            mapper.fill(block, starts[rows.start : rows.stop + 1], slots, values)
+
+        phi = csr_array((values, slots, starts), shape=(len(matrix), n_slots))
+        phi.has_canonical_format = True
+        return phi
+
+    def _fitted_state(self, schema: Schema, n_factors: int) -> tuple[float, NDArray[np.float64] | None]:
+        if hasattr(self, "n_features_in_"):
+            return self.scale_ if schema.threshold_kind == "absolute" else 1.0, self.rotation_
+        if schema.rotation == "principal" or (schema.threshold > 0 and schema.threshold_kind == "absolute"):
+            learned = "principal axes" if schema.rotation == "principal" else "the scale of an absolute threshold"
+            raise ValueError(f"this SparseMap is not fitted, but its schema learns {learned}; call fit(item_factors).")
+        return 1.0, _rotation(schema, n_factors, np.zeros((0, 0)))
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's description of this transformer; only scikit-learn calls it."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        return Tags(
+            estimator_type="transformer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            input_tags=InputTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` has been called."""
+        return hasattr(self, "n_features_in_")
+
+
+def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The orthogonal matrix that the schema asks for; `moments` is F^T F of the fitted factors F."""
+    if isinstance(schema.rotation, np.ndarray):
+        if len(schema.rotation) != n_factors:
+            raise ValueError(f"factors have {n_factors} columns, but the schema's rotation has {len(schema.rotation)}.")
+        return schema.rotation
+    if schema.rotation is None:
+        return None
+    if schema.rotation == "random":
+        drawn = np.random.default_rng(schema.rotation_seed).standard_normal((n_factors, n_factors))
+        turned, triangle = np.linalg.qr(drawn)
+        rotation = turned * np.sign(np.diag(triangle))
+    else:
+        # Longest axis first; the sign of an axis is free, so its largest coordinate is made positive.
+        axes = np.linalg.eigh(moments).eigenvectors[:, ::-1]
+        rotation = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0))
+    return np.ascontiguousarray(rotation)
+
+
+class _BlockMapper:
+    """Maps one block of checked factors after another: count the entries of all, then fill them in."""
+
+    def __init__(
+        self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_slots: int, threads: int
+    ) -> None:
+        self.schema = schema
+        self.threshold = threshold
+        self.rotation = rotation
+        self.n_slots = n_slots
+        self.threads = threads
+        self.core = core()
+        self._prepared = np.empty((0, 0), np.float32)
+        self._tiles = np.empty((0, 0), np.int8)
+
+    def _prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.rotation is None and self.threshold == 0:
+            return block
+        if self._prepared.size < block.size:
+            self._prepared = np.empty(block.shape, np.float32)
+        prepared = self._prepared[: len(block)]
+        relative = self.schema.threshold_kind == "relative"
+        self.core.kernels.prepare(
+            block, self.rotation, self.threshold, relative, prepared, self.core.level, self.threads
+        )
+        return prepared
+
+    def count(self, block: NDArray[np.float32], counts: NDArray[np.int64]) -> None:
+        """How many entries each row will have."""
+        self.core.kernels.count_entries(self._prepare(block), counts, self.core.level, self.threads)
+
+    def fill(
+        self,
+        block: NDArray[np.float32],
+        starts: NDArray[np.int32] | NDArray[np.int64],
+        slots: NDArray[np.int32] | NDArray[np.int64],
+        values: NDArray[np.float32],
+    ) -> None:
+        """Write each row's entries from its start on."""
+        prepared = self._prepare(block)
+        depth = _window(self.schema)
+        if depth is None:
+            misfit = _twins.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
+        else:
+            tiles = self._own_tiles(prepared)
+            misfit = self.core.kernels.fill_entries(
+                prepared, tiles, self.schema.tessellation.levels, depth, starts, slots, values,  # type: ignore[union-attr]
+                self.core.level, self.threads,
+            )  # fmt: skip
+        if misfit < len(block):
+            raise RuntimeError("factors changed while they were being mapped; map a copy of them.")
+
+    def _own_tiles(self, prepared: NDArray[np.float32]) -> NDArray[np.int8]:
+        tessellation = self.schema.tessellation
+        assert isinstance(tessellation, Ternary | DAry)  # noqa: S101
+        if self._tiles.size < prepared.size:
+            self._tiles = np.empty(prepared.shape, np.int8)
+        tiles = self._tiles[: len(prepared)]
+        tessellation.fill_tiles(prepared, tiles, self.threads)
+        return tiles
+
+    def _any_slots(self, prepared: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Slots by whatever tessellation and slot map the schema has, checked."""
+        tessellation = self.schema.tessellation
+        n, k = prepared.shape
+        if isinstance(tessellation, CoordinateTessellation):
+            slots = np.asarray(self.schema.slot_map.slots(tessellation.tiles(prepared), tessellation.levels))
+        else:
+            numbers = tessellation.tiles(prepared)
+            slots = np.arange(k) * tessellation.n_tiles + numbers
+        name = type(self.schema.slot_map).__name__
+        if slots.shape != (n, k) or slots.dtype.kind not in "iu":
+            raise ValueError(f"{name}.slots gave {slots.dtype} of shape {slots.shape}, but whole numbers of shape {(n, k)} are needed.")
+        kept = prepared != 0
+        if ((slots < 0) | (slots >= self.n_slots))[kept].any():
+            raise ValueError(f"{name}.slots gave a slot outside [0, {self.n_slots}).")
+        ordered = np.sort(np.where(kept, slots, -1 - np.arange(k)), axis=1)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise ValueError(f"{name}.slots gave two coordinates of a row the same slot.")
+        return slots.astype(np.int64, copy=False)
+
+
+def _window(schema: Schema) -> int | None:
+    """The window of tessella's own slot maps as kernels number them, or None where the schema has other parts."""
+    if not isinstance(schema.tessellation, Ternary | DAry):
+        return None
+    match schema.slot_map:
+        case OneHot():
+            return 1
+        case ParseTree(depth=depth):
+            return depth
+        case CounterTree():
+            return 0
+        case _:
+            return None

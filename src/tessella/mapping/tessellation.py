@@ -1,0 +1,279 @@
+"""Tessellations: factor -> tile (P2-P6, P14, P15).
+
+`Ternary` and `DAry` tiles are integer vectors, computed from the factor alone. `RandomTessellation` and
+`ExplicitTessellation` tiles are numbered, and found by comparing with every one of them.
+
+A factor of zeros has no direction and so no tile: its tile is all zeros, or the number -1, and its sparse map is empty.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _check
+from tessella._core import core, thread_count
+
+
+@runtime_checkable
+class CoordinateTessellation(Protocol):
+    """A tessellation whose tiles are integer vectors with values in [-levels, levels]."""
+
+    @property
+    def levels(self) -> int:
+        """The largest tile value."""
+        ...
+
+    def tiles(self, factors: ArrayLike, *, threads: int | None = None) -> NDArray[np.int8]:
+        """Tiles of the same shape as `factors`."""
+        ...
+
+
+@runtime_checkable
+class NumberedTessellation(Protocol):
+    """A tessellation whose tiles are numbered from 0."""
+
+    @property
+    def n_tiles(self) -> int:
+        """How many tiles there are."""
+        ...
+
+    def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
+        """Numbers of the nearest tiles, of shape (n, n_nearest)."""
+        ...
+
+
+class _BlockTiles:
+    """`tiles` for a tessellation that fills a block of them."""
+
+    def tiles(self, factors: ArrayLike, *, threads: int | None = None) -> NDArray[np.int8]:
+        """The nearest tile of each factor.
+
+        Parameters
+        ----------
+        factors : array_like of shape (n, n_factors) or (n_factors,)
+            Finite numbers of any scale; only the direction counts. Computed in float32.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Returns
+        -------
+        tiles : ndarray of int8, of the shape of `factors`
+            Integers in [-levels, levels]; all zeros for a factor of zeros.
+        """
+        count = thread_count(threads)
+        array = _check.numbers(factors, "factors")
+        matrix = _check.factors(array[None] if array.ndim == 1 else array, "factors")
+        tiles = np.empty(matrix.shape, np.int8)
+        for rows, block in _check.blocks(matrix, "factors", count):
+            self.fill_tiles(block, tiles[rows], count)
+        return tiles.reshape(array.shape)
+
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+        """Fill `tiles` for checked, C-ordered factors."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Ternary(_BlockTiles):
+    """All directions with coordinates in {-1, 0, 1} (P3), and the exact nearest one (P4, Lemma 1).
+
+    Parameters
+    ----------
+    max_nonzeros : int, default None
+        Drop the vectors with more non-zeros than this (P14); still exact. Fewer means coarser tiles; 1 leaves the 2k
+        signed axes, the cross-polytope. None keeps all 3^k - 1 vectors.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.Ternary().tiles([[0.1, -2.0, 1.5]])
+    array([[ 0, -1,  1]], dtype=int8)
+    >>> ts.Ternary(max_nonzeros=1).tiles([[0.1, -2.0, 1.5]])
+    array([[ 0, -1,  0]], dtype=int8)
+    """
+
+    max_nonzeros: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.max_nonzeros is not None:
+            object.__setattr__(self, "max_nonzeros", _check.whole_number(self.max_nonzeros, "max_nonzeros", 1))
+
+    @property
+    def levels(self) -> int:
+        """The largest tile value, 1."""
+        return 1
+
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+        """Fill `tiles` for checked, C-ordered factors."""
+        most = min(self.max_nonzeros or block.shape[1], block.shape[1])
+        running = core()
+        running.kernels.ternary_tiles(block, most, tiles, running.level, threads)
+
+
+@dataclass(frozen=True)
+class DAry(_BlockTiles):
+    """All directions with coordinates that are multiples of 1 / levels in [-1, 1] (P5).
+
+    Parameters
+    ----------
+    levels : int
+        D, from 1 to 127. More levels lie closer to the factor (see docs/how-it-works.md) and cost more time and
+        slots. ``DAry(1)`` equals `Ternary`.
+    method : {"exact", "rounded"}, default "exact"
+        "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): coordinates of the unit factor
+        rounded one by one; where all would be zero, the largest becomes +-1. It lies much further from the factor.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.DAry(3).tiles([[0.1, -2.0, 1.5]])
+    array([[ 0, -3,  2]], dtype=int8)
+    >>> ts.DAry(3, method="rounded").tiles([[0.1, -2.0, 1.5]])
+    array([[ 0, -2,  2]], dtype=int8)
+    """
+
+    levels: int
+    method: str = "exact"
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        object.__setattr__(self, "levels", _check.whole_number(self.levels, "levels", 1, 127))
+        _check.one_of(self.method, "method", ("exact", "rounded"))
+
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+        """Fill `tiles` for checked, C-ordered factors."""
+        running = core()
+        running.kernels.dary_tiles(block, self.levels, self.method == "exact", tiles, running.level, threads)
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitTessellation:
+    """Given directions (P2); a factor's tile is found by comparing with all of them.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_tiles, n_factors)
+        One direction a tile; they are normalised, and none may be zero. Copied.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> corners = ts.ExplicitTessellation([[1, 0], [0, 1], [-1, -1]])
+    >>> corners.tiles([[3.0, 1.0], [-2.0, 0.1]], n_nearest=2)
+    array([[0, 1],
+           [2, 1]])
+    """
+
+    vectors: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Check and normalise the vectors."""
+        array = _check.factors(self.vectors, "vectors").astype(np.float64)
+        if not len(array):
+            raise ValueError("vectors has 0 rows, but a tessellation needs at least 1 tile.")
+        if not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+            raise ValueError(f"vectors holds a NaN or an infinity in row {row}; directions must be finite.")
+        largest = np.abs(array).max(axis=1, keepdims=True)
+        if not largest.all():
+            raise ValueError(f"vectors is zero in row {int(np.argmin(largest))}, which is no direction.")
+        array /= largest
+        array /= np.sqrt(np.sum(array * array, axis=1, keepdims=True))
+        array.flags.writeable = False
+        object.__setattr__(self, "vectors", array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExplicitTessellation) and np.array_equal(self.vectors, other.vectors)
+
+    def __hash__(self) -> int:
+        return hash((self.vectors.shape, self.vectors.tobytes()))
+
+    @property
+    def n_tiles(self) -> int:
+        """How many tiles there are."""
+        return len(self.vectors)
+
+    def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
+        """The nearest tiles of each factor, nearest first, the lower number first among equals.
+
+        Parameters
+        ----------
+        factors : array_like of shape (n, n_factors)
+            Finite numbers of any scale; only the direction counts.
+        n_nearest : int, default 1
+            How many tiles to return for each factor.
+
+        Returns
+        -------
+        numbers : ndarray of int64, shape (n, n_nearest)
+            -1 for a factor of zeros, and beyond the number of tiles.
+        """
+        wanted = _check.whole_number(n_nearest, "n_nearest", 1)
+        matrix = _check.factors(factors, "factors", self.vectors.shape[1])
+        numbers = np.full((len(matrix), wanted), -1)
+        count = min(wanted, self.n_tiles)
+        step = max(1, 2**22 // self.n_tiles)
+        for rows, block in _check.blocks(matrix, "factors", thread_count(None)):
+            out = numbers[rows, :count]
+            for first in range(0, len(block), step):
+                part = block[first : first + step].astype(np.float64)
+                out[first : first + step] = _nearest(part, self.vectors, count)
+            out[~block.any(axis=1)] = -1
+        return numbers
+
+
+def _nearest(factors: NDArray[np.float64], vectors: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """The `count` vectors with the largest products, the lower number first among equals.
+
+    A matrix product may round differently with the size of the batch, so where its answer hangs on rounding the
+    products are added up again in a fixed order.
+    """
+    products = factors @ vectors.T
+    order = np.argsort(-products, axis=1, kind="stable")[:, : count + 1]
+    best = np.take_along_axis(products, order, axis=1)
+    margins = 1e-12 * np.sqrt(np.sum(factors * factors, axis=1))
+    close = np.flatnonzero((best[:, :-1] - best[:, 1:] <= margins[:, None]).any(axis=1))
+    sums = np.zeros((len(close), len(vectors)))
+    for j in range(vectors.shape[1]):
+        sums += factors[close, j, None] * vectors[:, j]
+    order[close] = np.argsort(-sums, axis=1, kind="stable")[:, : count + 1]
+    return order[:, :count]
+
+
+@dataclass(frozen=True)
+class RandomTessellation:
+    """Uniformly random directions (P15), the slow scheme the paper argues against; kept as a reference.
+
+    Parameters
+    ----------
+    n_tiles : int
+        How many directions to draw.
+    seed : int, default 0
+        The same seed gives the same directions.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.RandomTessellation(100, seed=1).tiles([[3.0, 1.0], [3.3, 1.1]]).shape
+    (2, 1)
+    """
+
+    n_tiles: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1))
+        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
+
+    def explicit(self, n_factors: int) -> ExplicitTessellation:
+        """The directions drawn for factors of `n_factors` coordinates."""
+        return ExplicitTessellation(np.random.default_rng(self.seed).standard_normal((self.n_tiles, n_factors)))
+
+    def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
+        """The nearest tiles of each factor, as `ExplicitTessellation.tiles` gives them."""
+        matrix = _check.factors(factors, "factors")
+        return self.explicit(matrix.shape[1]).tiles(matrix, n_nearest)

@@ -1,0 +1,141 @@
+"""Schema: tessellation + slot map + threshold, the recipe of a sparse map."""
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _check
+from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
+from tessella.mapping.tessellation import (
+    CoordinateTessellation,
+    DAry,
+    ExplicitTessellation,
+    NumberedTessellation,
+    RandomTessellation,
+    Ternary,
+)
+
+_PARTS = (Ternary, DAry, RandomTessellation, ExplicitTessellation, OneHot, ParseTree, CounterTree)
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """How factors become sparse vectors. Frozen, and equal by value.
+
+    Parameters
+    ----------
+    tessellation : Ternary, DAry, RandomTessellation or ExplicitTessellation
+        Assigns a factor to a tile. Any object with `levels` and `tiles` will do (`CoordinateTessellation`).
+    slot_map : OneHot, ParseTree or CounterTree
+        Sends coordinates to slots by the tile. Any object with `n_slots` and `slots` will do (`SlotMap`). Numbered
+        tessellations go with `OneHot` only.
+    threshold : float, default 0.0
+        Coordinates smaller than this are zeroed before mapping (P13) and take no slot. A larger threshold gives
+        fewer entries and fewer candidates, and in the end misses some. Fixed once items are mapped.
+    threshold_kind : {"absolute", "relative"}, default "absolute"
+        What the threshold is a multiple of: "absolute", the root-mean-square coordinate of all fitted factors, so that
+        long factors keep more slots; "relative", that of the factor itself, so that length does not matter.
+    rotation : None, "principal", "random" or array_like of shape (n_factors, n_factors), default None
+        Orthogonal matrix to multiply factors by first; inner products stay as they are. "principal" turns to the
+        principal axes of the fitted factors, which makes coordinates fewer and heavier; "random" spreads them out.
+    rotation_seed : int, default 0
+        Seed of the "random" rotation.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> schema = ts.Schema(ts.Ternary(), ts.CounterTree(), threshold=1.3)
+    >>> schema.n_slots(64)
+    8192
+    >>> ts.Schema.from_json(schema.to_json()) == schema
+    True
+    """
+
+    tessellation: CoordinateTessellation | NumberedTessellation = field(default_factory=Ternary)
+    slot_map: SlotMap = field(default_factory=CounterTree)
+    threshold: float = 0.0
+    threshold_kind: Literal["absolute", "relative"] = "absolute"
+    rotation: Literal["principal", "random"] | NDArray[np.float64] | None = None
+    rotation_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parts, and that they fit together."""
+        if not isinstance(self.tessellation, CoordinateTessellation | NumberedTessellation):
+            raise TypeError(f"tessellation is a {type(self.tessellation).__name__}, which has no `tiles` method.")
+        if not isinstance(self.slot_map, SlotMap):
+            raise TypeError(f"slot_map is a {type(self.slot_map).__name__}, which has no `n_slots` and `slots` methods.")
+        if not isinstance(self.tessellation, CoordinateTessellation) and not isinstance(self.slot_map, OneHot):
+            raise ValueError(
+                f"{type(self.slot_map).__name__} reads tiles coordinate by coordinate, but the tiles of "
+                f"{type(self.tessellation).__name__} are only numbered; use OneHot()."
+            )
+        object.__setattr__(self, "threshold", _check.number_at_least(self.threshold, "threshold", 0.0))
+        _check.one_of(self.threshold_kind, "threshold_kind", ("absolute", "relative"))
+        if isinstance(self.rotation, str):
+            _check.one_of(self.rotation, "rotation", ("principal", "random"))
+        elif self.rotation is not None:
+            object.__setattr__(self, "rotation", _check.rotation(self.rotation))
+        object.__setattr__(self, "rotation_seed", _check.whole_number(self.rotation_seed, "rotation_seed", 0))
+
+    def _key(self) -> tuple[object, ...]:
+        rotation = self.rotation
+        turned = (rotation.shape, rotation.tobytes()) if isinstance(rotation, np.ndarray) else rotation
+        return (self.tessellation, self.slot_map, self.threshold, self.threshold_kind, turned, self.rotation_seed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def n_slots(self, n_factors: int) -> int:
+        """The dimension p of the sparse map for factors of `n_factors` coordinates."""
+        width = _check.whole_number(n_factors, "n_factors", 1, _check.MAX_FACTORS)
+        if isinstance(self.tessellation, CoordinateTessellation):
+            return self.slot_map.n_slots(width, self.tessellation.levels)
+        return width * self.tessellation.n_tiles
+
+    def to_json(self) -> str:
+        """The schema as JSON text. Parts of your own making cannot be written."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return json.dumps({name: _to_plain(value, name) for name, value in values.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Schema":
+        """The schema that `to_json` wrote."""
+        try:
+            plain = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"the schema is not JSON: {error}.") from None
+        known = {part.name for part in fields(cls)}
+        if not isinstance(plain, dict) or set(plain) != known:
+            raise ValueError(f"the schema is not an object with the keys {', '.join(sorted(known))}.")
+        return cls(**{name: _from_plain(value, name) for name, value in plain.items()})
+
+
+def _to_plain(value: object, name: str) -> object:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if type(value) in _PARTS:
+        parts = {part.name: _to_plain(getattr(value, part.name), part.name) for part in fields(value)}  # type: ignore[arg-type]
+        return {"kind": type(value).__name__, **parts}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}, which cannot be written as JSON; only tessella's own parts can.")
+
+
+def _from_plain(value: object, name: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    kinds = {part.__name__: part for part in _PARTS}
+    parts = dict(value)
+    kind = parts.pop("kind", None)
+    if kind not in kinds:
+        raise ValueError(f"{name} is of kind {kind!r}, but must be one of {', '.join(kinds)}.")
+    try:
+        return kinds[kind](**parts)
+    except TypeError as error:
+        raise ValueError(f"{name} does not describe a {kind}: {error}.") from None
