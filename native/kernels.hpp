@@ -1,7 +1,6 @@
 // The kernels of one SIMD level, as a table of plain functions.
 //
-// Every function works on a block of rows and is called by module.cpp from one thread with a Workspace of
-// that thread's own. kernels.cpp is compiled once for each level; nothing in it may be shared between levels.
+// Every function works on a block of rows, on the calling thread, in a Workspace that no other call uses. kernels.cpp is compiled once for each level; nothing in it may be shared between levels.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,7 @@
 
 namespace tessella {
 
-// Memory of one thread, sized by module.cpp for rows of n_factors coordinates and tiles of `levels` levels.
+// Memory of one call, sized by OwnedWorkspace for rows of n_factors coordinates.
 struct Workspace {
     float* lanes;      // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a row to a lane; 64-byte aligned
     float* unit;       // the same, as multiples of each row's largest

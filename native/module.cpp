@@ -1,17 +1,15 @@
-// Bindings only: shapes are checked, the GIL is released, blocks of rows go to threads. See README.md.
+// Bindings only: shapes are checked, the GIL is released, a kernel runs on the calling thread. See README.md.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels.hpp"
-#include "threads.hpp"
 #include "workspace.hpp"
 
 namespace nb = nanobind;
@@ -56,22 +54,8 @@ void require_same_shape(const Matrix<const float>& factors, const Other& other) 
     require(factors.shape(0) == other.shape(0) && factors.shape(1) == other.shape(1), "shapes differ");
 }
 
-// Runs work(space, first, last) over blocks of rows without the GIL.
-template <typename Work>
-void over_rows(const Matrix<const float>& factors, int64_t threads, const Work& work) {
+void require_width(const Matrix<const float>& factors) {
     require(columns_of(factors) >= 1 && columns_of(factors) <= 4096, "rows have 1 to 4096 coordinates");
-    const int64_t useful = useful_threads(rows_of(factors), threads);
-    const Workspaces spaces(useful, columns_of(factors));
-    nb::gil_scoped_release unlocked;
-    for_each_block(rows_of(factors), useful, [&](int64_t thread, int64_t first, int64_t last) {
-        work(spaces[thread], first, last);
-    });
-}
-
-void keep_smallest(std::atomic<int64_t>& smallest, int64_t row) {
-    int64_t seen = smallest.load();
-    while (row < seen && !smallest.compare_exchange_weak(seen, row)) {
-    }
 }
 
 std::vector<std::string> levels() {
@@ -80,104 +64,88 @@ std::vector<std::string> levels() {
     return names;
 }
 
-int64_t first_bad_row(Matrix<const float> factors, int64_t level, int64_t threads) {
+int64_t first_bad_row(Matrix<const float> factors, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    const int64_t k = columns_of(factors);
-    std::atomic<int64_t> bad{rows_of(factors)};
-    over_rows(factors, threads, [&](const Workspace&, int64_t first, int64_t last) {
-        const int64_t row = kernels.first_bad_row(factors.data() + first * k, last - first, k);
-        if (first + row < last) keep_smallest(bad, first + row);
-    });
-    return bad;
+    nb::gil_scoped_release unlocked;
+    return kernels.first_bad_row(factors.data(), rows_of(factors), columns_of(factors));
 }
 
 void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> rotation, double threshold,
-             bool relative, Matrix<float> prepared, int64_t level, int64_t threads) {
+             bool relative, Matrix<float> prepared, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    const int64_t k = columns_of(factors);
+    require_width(factors);
     require_same_shape(factors, prepared);
-    require(!rotation || (static_cast<int64_t>(rotation->shape(0)) == k && rotation->shape(0) == rotation->shape(1)),
+    require(!rotation || (rotation->shape(0) == factors.shape(1) && rotation->shape(1) == factors.shape(1)),
             "the rotation is not square or not of the factors' width");
     const Preparation how = {rotation ? rotation->data() : nullptr, threshold, relative};
-    over_rows(factors, threads, [&](const Workspace& space, int64_t first, int64_t last) {
-        kernels.prepare(factors.data() + first * k, last - first, k, how, space, prepared.data() + first * k);
-    });
+    const OwnedWorkspace space(columns_of(factors));
+    nb::gil_scoped_release unlocked;
+    kernels.prepare(factors.data(), rows_of(factors), columns_of(factors), how, space.view, prepared.data());
 }
 
-void count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level, int64_t threads) {
+void count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    const int64_t k = columns_of(prepared);
     require(prepared.shape(0) == counts.shape(0), "shapes differ");
-    over_rows(prepared, threads, [&](const Workspace&, int64_t first, int64_t last) {
-        kernels.count_entries(prepared.data() + first * k, last - first, k, counts.data() + first);
-    });
+    nb::gil_scoped_release unlocked;
+    kernels.count_entries(prepared.data(), rows_of(prepared), columns_of(prepared), counts.data());
 }
 
-void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int8_t> tiles, int64_t level,
-                   int64_t threads) {
+void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int8_t> tiles, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    const int64_t k = columns_of(factors);
+    require_width(factors);
     require_same_shape(factors, tiles);
-    require(max_nonzeros >= 1 && max_nonzeros <= k, "max_nonzeros is from 1 to the number of coordinates");
-    over_rows(factors, threads, [&](const Workspace& space, int64_t first, int64_t last) {
-        kernels.ternary_tiles(factors.data() + first * k, last - first, k, max_nonzeros, space,
-                              tiles.data() + first * k);
-    });
+    require(max_nonzeros >= 1 && max_nonzeros <= columns_of(factors),
+            "max_nonzeros is from 1 to the number of coordinates");
+    const OwnedWorkspace space(columns_of(factors));
+    nb::gil_scoped_release unlocked;
+    kernels.ternary_tiles(factors.data(), rows_of(factors), columns_of(factors), max_nonzeros, space.view,
+                          tiles.data());
 }
 
-void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matrix<int8_t> tiles, int64_t level,
-                int64_t threads) {
+void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matrix<int8_t> tiles, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    const int64_t k = columns_of(factors);
+    require_width(factors);
     require_same_shape(factors, tiles);
     require(n_levels >= 1 && n_levels <= 127, "levels are from 1 to 127");
-    over_rows(factors, threads, [&](const Workspace& space, int64_t first, int64_t last) {
-        const float* rows = factors.data() + first * k;
-        int8_t* out = tiles.data() + first * k;
-        if (exact)
-            kernels.exact_tiles(rows, last - first, k, n_levels, space, out);
-        else
-            kernels.rounded_tiles(rows, last - first, k, n_levels, out);
-    });
+    const OwnedWorkspace space(columns_of(factors));
+    nb::gil_scoped_release unlocked;
+    if (exact)
+        kernels.exact_tiles(factors.data(), rows_of(factors), columns_of(factors), n_levels, space.view,
+                            tiles.data());
+    else
+        kernels.rounded_tiles(factors.data(), rows_of(factors), columns_of(factors), n_levels, tiles.data());
 }
 
 template <typename Index, typename Fill>
 int64_t fill_with(Fill fill, const Matrix<const float>& prepared, const Matrix<const int8_t>& tiles,
-                  int32_t n_levels, int32_t depth, const Vector<const Index>& starts, const Vector<Index>& slots,
-                  const Vector<float>& values, int64_t threads) {
-    const int64_t n = rows_of(prepared);
-    const int64_t k = columns_of(prepared);
+                  const SlotRule& rule, const Vector<const Index>& starts, const Vector<Index>& slots,
+                  const Vector<float>& values) {
+    require_width(prepared);
     require_same_shape(prepared, tiles);
-    require(n_levels >= 1 && n_levels <= 127 && depth >= 0, "levels are from 1 to 127 and depth is not negative");
-    require(static_cast<int64_t>(starts.shape(0)) == n + 1 && slots.shape(0) == values.shape(0), "shapes differ");
+    require(rule.levels >= 1 && rule.levels <= 127 && rule.depth >= 0 && rule.depth <= 32,
+            "levels are from 1 to 127 and depth from 0 to 32");
+    require(starts.shape(0) == prepared.shape(0) + 1 && slots.shape(0) == values.shape(0), "shapes differ");
+    const OwnedWorkspace space(columns_of(prepared));
+    nb::gil_scoped_release unlocked;
     int64_t before = 0;
-    for (int64_t row = 0; row <= n; ++row) {
+    for (size_t row = 0; row < starts.shape(0); ++row) {
         const int64_t start = starts.data()[row];
         require(before <= start && start <= static_cast<int64_t>(slots.shape(0)), "starts leave the arrays");
         before = start;
     }
-    const SlotRule rule = {n_levels, depth};
-    std::atomic<int64_t> bad{n};
-    over_rows(prepared, threads, [&](const Workspace& space, int64_t first, int64_t last) {
-        const int64_t row = fill(prepared.data() + first * k, tiles.data() + first * k, last - first, k, rule, space,
-                                 starts.data() + first, slots.data(), values.data());
-        if (first + row < last) keep_smallest(bad, first + row);
-    });
-    return bad;
+    return fill(prepared.data(), tiles.data(), rows_of(prepared), columns_of(prepared), rule, space.view,
+                starts.data(), slots.data(), values.data());
 }
 
 int64_t fill_narrow(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
-                    Vector<const int32_t> starts, Vector<int32_t> slots, Vector<float> values, int64_t level,
-                    int64_t threads) {
-    return fill_with<int32_t>(kernels_at(level).fill_narrow, prepared, tiles, n_levels, depth, starts, slots, values,
-                              threads);
+                    Vector<const int32_t> starts, Vector<int32_t> slots, Vector<float> values, int64_t level) {
+    return fill_with<int32_t>(kernels_at(level).fill_narrow, prepared, tiles, {n_levels, depth}, starts, slots,
+                              values);
 }
 
 int64_t fill_wide(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
-                  Vector<const int64_t> starts, Vector<int64_t> slots, Vector<float> values, int64_t level,
-                  int64_t threads) {
-    return fill_with<int64_t>(kernels_at(level).fill_wide, prepared, tiles, n_levels, depth, starts, slots, values,
-                              threads);
+                  Vector<const int64_t> starts, Vector<int64_t> slots, Vector<float> values, int64_t level) {
+    return fill_with<int64_t>(kernels_at(level).fill_wide, prepared, tiles, {n_levels, depth}, starts, slots, values);
 }
 
 }  // namespace
@@ -193,18 +161,16 @@ NB_MODULE(_native, m) {
     const auto values = nb::arg("values").noconvert();
     m.doc() = "Native kernels of tessella. Private: every function fills arrays that Python allocated.";
     m.def("levels", &levels, "The SIMD levels this processor runs, plainest first.");
-    m.def("first_bad_row", &first_bad_row, factors, "level"_a, "threads"_a,
+    m.def("first_bad_row", &first_bad_row, factors, "level"_a,
           "The first row holding a NaN or an infinity, or the number of rows.");
     m.def("prepare", &prepare, factors, nb::arg("rotation").noconvert().none(), "threshold"_a, "relative"_a, prepared,
-          "level"_a, "threads"_a, "Rotates, then zeroes coordinates below the threshold.");
-    m.def("count_entries", &count_entries, prepared, nb::arg("counts").noconvert(), "level"_a, "threads"_a,
+          "level"_a, "Rotates, then zeroes coordinates below the threshold.");
+    m.def("count_entries", &count_entries, prepared, nb::arg("counts").noconvert(), "level"_a,
           "Non-zero coordinates of each row.");
-    m.def("ternary_tiles", &ternary_tiles, factors, "max_nonzeros"_a, tiles, "level"_a, "threads"_a,
+    m.def("ternary_tiles", &ternary_tiles, factors, "max_nonzeros"_a, tiles, "level"_a,
           "Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.");
-    m.def("dary_tiles", &dary_tiles, factors, "n_levels"_a, "exact"_a, tiles, "level"_a, "threads"_a,
+    m.def("dary_tiles", &dary_tiles, factors, "n_levels"_a, "exact"_a, tiles, "level"_a,
           "The nearest D-ary tile, or Algorithm 4's rounding.");
-    m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a,
-          "threads"_a, "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
-    m.def("fill_entries", &fill_wide, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a,
-          "threads"_a);
+    m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a, "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
+    m.def("fill_entries", &fill_wide, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a);
 }

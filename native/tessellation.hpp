@@ -300,13 +300,16 @@ void find_best(Walk& walk) {
 void exact_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
                  const Workspace& space, int8_t* tiles) {
     const int64_t n_wires = (n_factors + 7) / 8 * 8;
-    const WholeFloats* wires = reinterpret_cast<const WholeFloats*>(space.lanes);
+    WholeFloats* wires = reinterpret_cast<WholeFloats*>(space.lanes);
     WholeFloats* unit = reinterpret_cast<WholeFloats*>(space.unit);
     Wire reached[MAX_LEVELS];
     for (int64_t first = 0; first < n_rows; first += LANES) {
         const int64_t here = n_rows - first < LANES ? n_rows - first : LANES;
         load_magnitudes(factors + first * n_factors, here, n_factors, space.lanes);
         sort_lanes(space.lanes, n_factors);
+        // Near the smallest floats slopes would lose their 16 bits, so such rows are enlarged: an exact change.
+        const WholeFloats enlarged = wires[0] < 0x1p-64f ? 0x1p64f - WholeFloats{} : 1.0f - WholeFloats{};
+        for (int64_t i = 0; i < n_wires; ++i) wires[i] *= enlarged;
         const WholeFloats largest = wires[0] > 0.0f ? wires[0] : 1.0f - WholeFloats{};
         for (int64_t i = 0; i < n_wires; ++i) unit[i] = wires[i] / largest;
         const Span span = best_span(unit, n_wires, levels);
@@ -331,7 +334,7 @@ void exact_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_
             int8_t* tile = tiles + (first + l) * n_factors;
             for (int64_t j = 0; j < n_factors; ++j) tile[j] = 0;
             for (int32_t m = 0; m < levels && walk.best[m] > 0; ++m)
-                add_level(z, n_factors, walk.sorted[(walk.best[m] - 1) * LANES], tile);
+                add_level(z, n_factors, walk.sorted[(walk.best[m] - 1) * LANES] / enlarged[l], tile);
         }
     }
 }

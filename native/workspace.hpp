@@ -1,49 +1,52 @@
-// Owns the memory that kernels work in, one Workspace for each thread of a call.
+// Owns the memory that a kernel works in, for one call.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "kernels.hpp"
 
 namespace tessella {
 
-class Workspaces {
+class OwnedWorkspace {
 public:
-    Workspaces(int64_t threads, int64_t n_factors) {
+    explicit OwnedWorkspace(int64_t n_factors) {
         const size_t wires = static_cast<size_t>(n_factors + 7) / 8 * 8;
         const size_t lanes = 16;
-        for (int64_t thread = 0; thread < threads; ++thread)
-            spaces_.push_back({
-                take<float>(wires * lanes),
-                take<float>(wires * lanes),
-                take<double>((wires + 1) * lanes),
-                take<double>(wires),
-                take<int64_t>(wires),
-                take<int32_t>(wires),
-                take<int64_t>(wires + 8),
-                take<float>(wires + 8),
-            });
+        size_t bytes = 0;
+        const auto place = [&bytes](size_t size) {
+            const size_t at = bytes;
+            bytes += (size + 63) / 64 * 64;
+            return at;
+        };
+        const size_t lanes_at = place(wires * lanes * sizeof(float));
+        const size_t unit_at = place(wires * lanes * sizeof(float));
+        const size_t prefix_at = place((wires + 1) * lanes * sizeof(double));
+        const size_t sums_at = place(wires * sizeof(double));
+        const size_t slots_at = place(wires * sizeof(int64_t));
+        const size_t regions_at = place(wires * sizeof(int32_t));
+        const size_t kept_slots_at = place((wires + 8) * sizeof(int64_t));
+        const size_t kept_values_at = place((wires + 8) * sizeof(float));
+        memory_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64})));
+        view.lanes = reinterpret_cast<float*>(memory_.get() + lanes_at);
+        view.unit = reinterpret_cast<float*>(memory_.get() + unit_at);
+        view.prefix = reinterpret_cast<double*>(memory_.get() + prefix_at);
+        view.sums = reinterpret_cast<double*>(memory_.get() + sums_at);
+        view.slots = reinterpret_cast<int64_t*>(memory_.get() + slots_at);
+        view.regions = reinterpret_cast<int32_t*>(memory_.get() + regions_at);
+        view.kept_slots = reinterpret_cast<int64_t*>(memory_.get() + kept_slots_at);
+        view.kept_values = reinterpret_cast<float*>(memory_.get() + kept_values_at);
     }
 
-    const Workspace& operator[](int64_t thread) const { return spaces_[static_cast<size_t>(thread)]; }
+    Workspace view;
 
 private:
     struct Release {
-        void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+        void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{64}); }
     };
-
-    template <typename Item>
-    Item* take(size_t count) {
-        memory_.emplace_back(::operator new(count * sizeof(Item), std::align_val_t{64}));
-        return static_cast<Item*>(memory_.back().get());
-    }
-
-    std::vector<std::unique_ptr<void, Release>> memory_;
-    std::vector<Workspace> spaces_;
+    std::unique_ptr<std::byte, Release> memory_;
 };
 
 }  // namespace tessella

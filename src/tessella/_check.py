@@ -1,7 +1,6 @@
 """Every check of what users pass in, and the sentence for each."""
 
 import operator
-from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella._core import core
 
 MAX_FACTORS = 4096
-_ELEMENTS_PER_BLOCK = 2**21
+_ELEMENTS_PER_BLOCK = 2**20
 
 
 def whole_number(value: SupportsIndex, name: str, low: int, high: int | None = None) -> int:
@@ -68,7 +67,7 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArray[Any]:
-    """`values` as a matrix of `n_factors` columns; its numbers are checked by `blocks`."""
+    """`values` as a matrix of `n_factors` columns; its numbers are checked by `block`."""
     array = numbers(values, name)
     if array.ndim != 2:
         way_out = f"; pass {name}[None] for a single factor" if array.ndim == 1 else ""
@@ -81,25 +80,26 @@ def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArr
     return array
 
 
-def blocks(
-    array: NDArray[Any], name: str, threads: int, *, finite: bool = False
-) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Blocks of rows of a matrix from `factors`, as C-ordered float32, refusing NaN and infinity.
-
-    Arrays that are float32 and C-ordered already are not copied; others are converted a block at a time.
-    `finite=True` says that an earlier pass has looked at the numbers.
-    """
-    kernels = core()
+def row_blocks(array: NDArray[Any]) -> list[slice]:
+    """Slices of rows, each small enough to stay in the cache."""
     step = max(1, _ELEMENTS_PER_BLOCK // array.shape[1])
-    for first in range(0, len(array), step):
-        rows = slice(first, min(first + step, len(array)))
-        with np.errstate(over="ignore"):
-            block = np.ascontiguousarray(array[rows], dtype=np.float32)
-        if not finite:
-            bad = kernels.kernels.first_bad_row(block, kernels.level, threads)
-            if bad < len(block):
-                _refuse_row(array[first + bad], name, first + bad)
-        yield rows, block
+    return [slice(first, min(first + step, len(array))) for first in range(0, len(array), step)]
+
+
+def block(array: NDArray[Any], rows: slice, name: str, *, looked_at: bool = False) -> NDArray[np.float32]:
+    """Rows of a matrix from `factors` as C-ordered float32, refusing NaN and infinity.
+
+    An array that is float32 and C-ordered already is not copied. `looked_at` says that an earlier pass has seen the
+    numbers.
+    """
+    with np.errstate(over="ignore"):
+        taken = np.ascontiguousarray(array[rows], dtype=np.float32)
+    if not looked_at:
+        running = core()
+        bad = running.kernels.first_bad_row(taken, running.level)
+        if bad < len(taken):
+            _refuse_row(array[rows.start + bad], name, rows.start + bad)
+    return taken
 
 
 def _refuse_row(row: NDArray[Any], name: str, number: int) -> None:

@@ -6,6 +6,8 @@ import operator
 import os
 import platform
 import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol, cast
@@ -27,7 +29,7 @@ TWINS = "numpy"
 class Kernels(Protocol):
     """What the native core and its NumPy twins both offer; `_twins` says what each function means."""
 
-    def first_bad_row(self, factors: NDArray[np.float32], level: int, threads: int) -> int: ...
+    def first_bad_row(self, factors: NDArray[np.float32], level: int) -> int: ...
     def prepare(
         self,
         factors: NDArray[np.float32],
@@ -36,7 +38,6 @@ class Kernels(Protocol):
         relative: bool,
         prepared: NDArray[np.float32],
         level: int,
-        threads: int,
     ) -> None: ...
     def count_entries(
         self, prepared: NDArray[np.float32], counts: NDArray[np.int64], level: int, threads: int
@@ -51,7 +52,6 @@ class Kernels(Protocol):
         exact: bool,
         tiles: NDArray[np.int8],
         level: int,
-        threads: int,
     ) -> None: ...
     def fill_entries(
         self,
@@ -63,7 +63,6 @@ class Kernels(Protocol):
         slots: NDArray[np.int32] | NDArray[np.int64],
         values: NDArray[np.float32],
         level: int,
-        threads: int,
     ) -> int: ...
 
 
@@ -115,6 +114,26 @@ def thread_count(threads: int | None) -> int:
     if isinstance(threads, bool) or count < 1:
         raise ValueError(f"threads is {threads}, but at least 1 is needed; None uses every CPU.")
     return count
+
+
+def run_blocks(work: Callable[[slice], None], blocks: Iterable[slice], threads: int) -> None:
+    """Call `work` for every block, on several threads; an error is that of the first block to have one.
+
+    Kernels release the GIL, so blocks run side by side. The threads end with the call, so a process may fork at any
+    other time, and an interrupt waits for no more than the blocks under way.
+    """
+    todo = list(blocks)
+    if min(threads, len(todo)) <= 1:
+        for block in todo:
+            work(block)
+        return
+    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+        try:
+            for _ in pool.map(work, todo):
+                pass
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def show_config() -> None:

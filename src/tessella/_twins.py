@@ -1,7 +1,7 @@
 """NumPy twins of the native kernels: the readable specification, and what runs where no compiler worked.
 
-Each function has the name, the arrays and the result of its native twin, bit for bit. `level` and `threads` change no
-result, and here nothing at all.
+Each function has the name, the arrays and the result of its native twin, bit for bit. `level` changes no result, and here
+nothing at all.
 """
 
 # ruff: noqa: ARG001, FBT001
@@ -19,7 +19,7 @@ Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 STRIPES = 16
 
 
-def first_bad_row(factors: Floats, level: int, threads: int) -> int:
+def first_bad_row(factors: Floats, level: int) -> int:
     """The first row holding a NaN or an infinity, or the number of rows."""
     bad = np.flatnonzero(~np.isfinite(factors).all(axis=1))
     return int(bad[0]) if bad.size else len(factors)
@@ -43,7 +43,6 @@ def prepare(
     relative: bool,
     prepared: Floats,
     level: int,
-    threads: int,
 ) -> None:
     """Rotate, then zero the coordinates below the threshold (P13)."""
     rotated = factors
@@ -58,7 +57,7 @@ def prepare(
     prepared[:] = np.where(np.abs(rotated) < cuts[:, None], np.float32(0), rotated)
 
 
-def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int, threads: int) -> None:
+def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int) -> None:
     """Non-zero coordinates of each row."""
     counts[:] = np.count_nonzero(prepared, axis=1)
 
@@ -72,7 +71,7 @@ def _reach(factors: Floats, cuts: Floats) -> Tiles:
     return (factors >= cuts[:, None]).astype(np.int8) - (factors <= -cuts[:, None]).astype(np.int8)
 
 
-def ternary_tiles(factors: Floats, max_nonzeros: int, tiles: Tiles, level: int, threads: int) -> None:
+def ternary_tiles(factors: Floats, max_nonzeros: int, tiles: Tiles, level: int) -> None:
     """Algorithm 2 with erratum 3: the signs of the i* largest coordinates, i* maximising (their sum)^2 / i."""
     magnitudes = _descending_magnitudes(factors)
     dots = np.cumsum(magnitudes, axis=1, dtype=np.float64)[:, :max_nonzeros]
@@ -86,7 +85,7 @@ def ternary_tiles(factors: Floats, max_nonzeros: int, tiles: Tiles, level: int, 
     tiles[equal & (np.cumsum(equal, axis=1) > spare[:, None])] = 0
 
 
-def dary_tiles(factors: Floats, n_levels: int, exact: bool, tiles: Tiles, level: int, threads: int) -> None:
+def dary_tiles(factors: Floats, n_levels: int, exact: bool, tiles: Tiles, level: int) -> None:
     """The nearest D-ary tile by a full sweep, or Algorithm 4's rounding."""
     one = _exact_tiles if exact else _rounded_tiles
     block = max(1, 2**22 // (factors.shape[1] * n_levels * n_levels))
@@ -185,7 +184,6 @@ def fill_entries(
     slots: Indices,
     values: Floats,
     level: int,
-    threads: int,
 ) -> int:
     """Each row's entries under a parse tree, or the counter tree where depth is 0."""
     row_slots = window_slots(tiles, n_levels, depth) if depth else counter_slots(tiles)

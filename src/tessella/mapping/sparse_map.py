@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from tessella import _check, _twins
-from tessella._core import core, thread_count
-from tessella.mapping.slots import CounterTree, OneHot, ParseTree
-from tessella.mapping.tessellation import CoordinateTessellation, DAry, Ternary
+from tessella._core import core, run_blocks, thread_count
+from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
+from tessella.mapping.tessellation import CoordinateTessellation, DAry, RandomTessellation, Ternary
 from tessella.schema import Schema
 
 
@@ -100,8 +100,8 @@ class SparseMap:
         n_factors = matrix.shape[1]
         moments = np.zeros((n_factors, n_factors))
         squares = 0.0
-        for _, block in _check.blocks(matrix, "item_factors", thread_count(None)):
-            wide = block.astype(np.float64)
+        for rows in _check.row_blocks(matrix):
+            wide = _check.block(matrix, rows, "item_factors").astype(np.float64)
             if schema.rotation == "principal":
                 moments += wide.T @ wide
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
@@ -136,18 +136,25 @@ class SparseMap:
         matrix = _check.factors(factors, "factors", getattr(self, "n_features_in_", None))
         scale, rotation = self._fitted_state(schema, matrix.shape[1])
         n_slots = schema.n_slots(matrix.shape[1])
-        mapper = _BlockMapper(schema, schema.threshold * scale, rotation, n_slots, count)
+        mapper = _BlockMapper(schema, schema.threshold * scale, rotation, matrix.shape[1])
 
         starts = np.zeros(len(matrix) + 1, np.int64)
-        for rows, block in _check.blocks(matrix, "factors", count):
-            mapper.count(block, starts[rows.start + 1 : rows.stop + 1])
+
+        def count_entries(rows: slice) -> None:
+            mapper.count(_check.block(matrix, rows, "factors"), starts[rows.start + 1 : rows.stop + 1])
+
+        run_blocks(count_entries, _check.row_blocks(matrix), count)
         np.cumsum(starts, out=starts)
         index = np.int32 if max(starts[-1], n_slots) <= np.iinfo(np.int32).max else np.int64
         starts = starts.astype(index, copy=False)
         slots = np.empty(starts[-1], index)
         values = np.empty(starts[-1], np.float32)
-        for rows, block in _check.blocks(matrix, "factors", count, finite=True):
+
+        def fill_entries(rows: slice) -> None:
+            block = _check.block(matrix, rows, "factors", looked_at=True)
             mapper.fill(block, starts[rows.start : rows.stop + 1], slots, values)
+
+        run_blocks(fill_entries, _check.row_blocks(matrix), count)
 
         phi = csr_array((values, slots, starts), shape=(len(matrix), n_slots))
         phi.has_canonical_format = True
@@ -197,35 +204,31 @@ def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> N
 
 
 class _BlockMapper:
-    """Maps one block of checked factors after another: count the entries of all, then fill them in."""
+    """Maps blocks of checked factors, on any number of threads: count the entries of all, then fill them in."""
 
     def __init__(
-        self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_slots: int, threads: int
+        self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_factors: int
     ) -> None:
-        self.schema = schema
+        self.slot_map = schema.slot_map
+        self.tessellation = schema.tessellation
+        if isinstance(self.tessellation, RandomTessellation):
+            self.tessellation = self.tessellation.explicit(n_factors)
         self.threshold = threshold
+        self.relative = schema.threshold_kind == "relative"
         self.rotation = rotation
-        self.n_slots = n_slots
-        self.threads = threads
+        self.n_slots = schema.n_slots(n_factors)
         self.core = core()
-        self._prepared = np.empty((0, 0), np.float32)
-        self._tiles = np.empty((0, 0), np.int8)
 
     def _prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.rotation is None and self.threshold == 0:
             return block
-        if self._prepared.size < block.size:
-            self._prepared = np.empty(block.shape, np.float32)
-        prepared = self._prepared[: len(block)]
-        relative = self.schema.threshold_kind == "relative"
-        self.core.kernels.prepare(
-            block, self.rotation, self.threshold, relative, prepared, self.core.level, self.threads
-        )
+        prepared = np.empty_like(block)
+        self.core.kernels.prepare(block, self.rotation, self.threshold, self.relative, prepared, self.core.level)
         return prepared
 
     def count(self, block: NDArray[np.float32], counts: NDArray[np.int64]) -> None:
         """How many entries each row will have."""
-        self.core.kernels.count_entries(self._prepare(block), counts, self.core.level, self.threads)
+        self.core.kernels.count_entries(self._prepare(block), counts, self.core.level)
 
     def fill(
         self,
@@ -236,37 +239,29 @@ class _BlockMapper:
     ) -> None:
         """Write each row's entries from its start on."""
         prepared = self._prepare(block)
-        depth = _window(self.schema)
-        if depth is None:
-            misfit = _twins.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
-        else:
-            tiles = self._own_tiles(prepared)
+        window = _window(self.slot_map)
+        if isinstance(self.tessellation, Ternary | DAry) and window is not None:
+            tiles = np.empty(block.shape, np.int8)
+            self.tessellation.fill_tiles(prepared, tiles)
+            levels = self.tessellation.levels
             misfit = self.core.kernels.fill_entries(
-                prepared, tiles, self.schema.tessellation.levels, depth, starts, slots, values,  # type: ignore[union-attr]
-                self.core.level, self.threads,
-            )  # fmt: skip
+                prepared, tiles, levels, window, starts, slots, values, self.core.level
+            )
+        else:
+            misfit = _twins.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
         if misfit < len(block):
             raise RuntimeError("factors changed while they were being mapped; map a copy of them.")
 
-    def _own_tiles(self, prepared: NDArray[np.float32]) -> NDArray[np.int8]:
-        tessellation = self.schema.tessellation
-        assert isinstance(tessellation, Ternary | DAry)  # noqa: S101
-        if self._tiles.size < prepared.size:
-            self._tiles = np.empty(prepared.shape, np.int8)
-        tiles = self._tiles[: len(prepared)]
-        tessellation.fill_tiles(prepared, tiles, self.threads)
-        return tiles
-
     def _any_slots(self, prepared: NDArray[np.float32]) -> NDArray[np.int64]:
         """Slots by whatever tessellation and slot map the schema has, checked."""
-        tessellation = self.schema.tessellation
+        tessellation = self.tessellation
         n, k = prepared.shape
         if isinstance(tessellation, CoordinateTessellation):
-            slots = np.asarray(self.schema.slot_map.slots(tessellation.tiles(prepared), tessellation.levels))
+            tiles = tessellation.tiles(prepared, threads=1)
+            slots = np.asarray(self.slot_map.slots(tiles, tessellation.levels))
         else:
-            numbers = tessellation.tiles(prepared)
-            slots = np.arange(k) * tessellation.n_tiles + numbers
-        name = type(self.schema.slot_map).__name__
+            slots = np.arange(k) * tessellation.n_tiles + tessellation.tiles(prepared)
+        name = type(self.slot_map).__name__
         if slots.shape != (n, k) or slots.dtype.kind not in "iu":
             raise ValueError(f"{name}.slots gave {slots.dtype} of shape {slots.shape}, but whole numbers of shape {(n, k)} are needed.")
         kept = prepared != 0
@@ -278,11 +273,9 @@ class _BlockMapper:
         return slots.astype(np.int64, copy=False)
 
 
-def _window(schema: Schema) -> int | None:
-    """The window of tessella's own slot maps as kernels number them, or None where the schema has other parts."""
-    if not isinstance(schema.tessellation, Ternary | DAry):
-        return None
-    match schema.slot_map:
+def _window(slot_map: SlotMap) -> int | None:
+    """The window of tessella's own slot maps as kernels number them, or None for another."""
+    match slot_map:
         case OneHot():
             return 1
         case ParseTree(depth=depth):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check
-from tessella._core import core, thread_count
+from tessella._core import core, run_blocks, thread_count
 
 
 @runtime_checkable
@@ -66,11 +66,14 @@ class _BlockTiles:
         array = _check.numbers(factors, "factors")
         matrix = _check.factors(array[None] if array.ndim == 1 else array, "factors")
         tiles = np.empty(matrix.shape, np.int8)
-        for rows, block in _check.blocks(matrix, "factors", count):
-            self.fill_tiles(block, tiles[rows], count)
+
+        def fill(rows: slice) -> None:
+            self.fill_tiles(_check.block(matrix, rows, "factors"), tiles[rows])
+
+        run_blocks(fill, _check.row_blocks(matrix), count)
         return tiles.reshape(array.shape)
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         raise NotImplementedError
 
@@ -106,11 +109,11 @@ class Ternary(_BlockTiles):
         """The largest tile value, 1."""
         return 1
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         most = min(self.max_nonzeros or block.shape[1], block.shape[1])
         running = core()
-        running.kernels.ternary_tiles(block, most, tiles, running.level, threads)
+        running.kernels.ternary_tiles(block, most, tiles, running.level)
 
 
 @dataclass(frozen=True)
@@ -143,10 +146,10 @@ class DAry(_BlockTiles):
         object.__setattr__(self, "levels", _check.whole_number(self.levels, "levels", 1, 127))
         _check.one_of(self.method, "method", ("exact", "rounded"))
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8], threads: int) -> None:
+    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         running = core()
-        running.kernels.dary_tiles(block, self.levels, self.method == "exact", tiles, running.level, threads)
+        running.kernels.dary_tiles(block, self.levels, self.method == "exact", tiles, running.level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +219,8 @@ class ExplicitTessellation:
         numbers = np.full((len(matrix), wanted), -1)
         count = min(wanted, self.n_tiles)
         step = max(1, 2**22 // self.n_tiles)
-        for rows, block in _check.blocks(matrix, "factors", thread_count(None)):
+        for rows in _check.row_blocks(matrix):
+            block = _check.block(matrix, rows, "factors")
             out = numbers[rows, :count]
             for first in range(0, len(block), step):
                 part = block[first : first + step].astype(np.float64)
