@@ -1,6 +1,7 @@
 // The kernels of one SIMD level, as a table of plain functions.
 //
-// Every function works on a block of rows, on the calling thread, in a Workspace that no other call uses. kernels.cpp is compiled once for each level; nothing in it may be shared between levels.
+// Every function works on a block of rows, on the calling thread, in a Workspace that no other call uses. kernels.cpp
+// is compiled once for each level; nothing in it may be shared between levels.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +11,10 @@ namespace tessella {
 
 // Memory of one call, sized by OwnedWorkspace for rows of n_factors coordinates.
 struct Workspace {
-    float* lanes;      // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a row to a lane; 64-byte aligned
-    float* unit;       // the same, as multiples of each row's largest
-    double* prefix;    // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
-    double* sums;      // (n_factors) one rotated row before rounding
+    float* lanes;         // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a row to a lane; 64-byte aligned
+    float* unit;          // the same, as multiples of each row's largest
+    double* prefix;       // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
+    double* sums;         // (n_factors) one rotated row before rounding
     int64_t* slots;       // (n_factors) the slots of one row, in coordinate order
     int32_t* regions;     // (n_factors) the counter tree's region of each
     int64_t* kept_slots;  // (n_factors + 8) some of a row's entries, before they are stored
@@ -40,12 +41,11 @@ struct Kernels {
     void (*count_entries)(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts);
     void (*ternary_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int64_t max_nonzeros,
                           const Workspace& space, int8_t* tiles);
-    void (*exact_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
-                        const Workspace& space, int8_t* tiles);
-    void (*rounded_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
-                          int8_t* tiles);
-    // Writes each row's entries from starts[row] to starts[row + 1], ascending by slot. Returns n_rows, or the first row
-    // whose entries do not fill that room.
+    void (*exact_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, const Workspace& space,
+                        int8_t* tiles);
+    void (*rounded_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, int8_t* tiles);
+    // Writes each row's entries from starts[row] to starts[row + 1], ascending by slot. Returns n_rows, or the first
+    // row whose entries do not fill that room.
     int64_t (*fill_narrow)(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors,
                            const SlotRule& rule, const Workspace& space, const int32_t* starts, int32_t* slots,
                            float* values);

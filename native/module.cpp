@@ -46,8 +46,12 @@ void require(bool holds, const char* sentence) {
     if (!holds) throw nb::value_error(sentence);
 }
 
-int64_t rows_of(const Matrix<const float>& factors) { return static_cast<int64_t>(factors.shape(0)); }
-int64_t columns_of(const Matrix<const float>& factors) { return static_cast<int64_t>(factors.shape(1)); }
+int64_t rows_of(const Matrix<const float>& factors) {
+    return static_cast<int64_t>(factors.shape(0));
+}
+int64_t columns_of(const Matrix<const float>& factors) {
+    return static_cast<int64_t>(factors.shape(1));
+}
 
 template <typename Other>
 void require_same_shape(const Matrix<const float>& factors, const Other& other) {
@@ -70,8 +74,8 @@ int64_t first_bad_row(Matrix<const float> factors, int64_t level) {
     return kernels.first_bad_row(factors.data(), rows_of(factors), columns_of(factors));
 }
 
-void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> rotation, double threshold,
-             bool relative, Matrix<float> prepared, int64_t level) {
+void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> rotation, double threshold, bool relative,
+             Matrix<float> prepared, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     require_width(factors);
     require_same_shape(factors, prepared);
@@ -110,8 +114,7 @@ void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matri
     const OwnedWorkspace space(columns_of(factors));
     nb::gil_scoped_release unlocked;
     if (exact)
-        kernels.exact_tiles(factors.data(), rows_of(factors), columns_of(factors), n_levels, space.view,
-                            tiles.data());
+        kernels.exact_tiles(factors.data(), rows_of(factors), columns_of(factors), n_levels, space.view, tiles.data());
     else
         kernels.rounded_tiles(factors.data(), rows_of(factors), columns_of(factors), n_levels, tiles.data());
 }
@@ -133,14 +136,13 @@ int64_t fill_with(Fill fill, const Matrix<const float>& prepared, const Matrix<c
         require(before <= start && start <= static_cast<int64_t>(slots.shape(0)), "starts leave the arrays");
         before = start;
     }
-    return fill(prepared.data(), tiles.data(), rows_of(prepared), columns_of(prepared), rule, space.view,
-                starts.data(), slots.data(), values.data());
+    return fill(prepared.data(), tiles.data(), rows_of(prepared), columns_of(prepared), rule, space.view, starts.data(),
+                slots.data(), values.data());
 }
 
 int64_t fill_narrow(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
                     Vector<const int32_t> starts, Vector<int32_t> slots, Vector<float> values, int64_t level) {
-    return fill_with<int32_t>(kernels_at(level).fill_narrow, prepared, tiles, {n_levels, depth}, starts, slots,
-                              values);
+    return fill_with<int32_t>(kernels_at(level).fill_narrow, prepared, tiles, {n_levels, depth}, starts, slots, values);
 }
 
 int64_t fill_wide(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
@@ -171,6 +173,7 @@ NB_MODULE(_native, m) {
           "Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.");
     m.def("dary_tiles", &dary_tiles, factors, "n_levels"_a, "exact"_a, tiles, "level"_a,
           "The nearest D-ary tile, or Algorithm 4's rounding.");
-    m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a, "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
+    m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a,
+          "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
     m.def("fill_entries", &fill_wide, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a);
 }

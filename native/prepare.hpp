@@ -5,8 +5,7 @@ double sum_of_squares(const float* row, int64_t n_factors) {
     double stripes[16] = {};
     int64_t j = 0;
     for (; j + 16 <= n_factors; j += 16)
-        for (int l = 0; l < 16; ++l)
-            stripes[l] += static_cast<double>(row[j + l]) * static_cast<double>(row[j + l]);
+        for (int l = 0; l < 16; ++l) stripes[l] += static_cast<double>(row[j + l]) * static_cast<double>(row[j + l]);
     for (int l = 0; j + l < n_factors; ++l)
         stripes[l] += static_cast<double>(row[j + l]) * static_cast<double>(row[j + l]);
     for (int half = 8; half > 0; half /= 2)
@@ -39,8 +38,8 @@ void rotate_row(const float* row, int64_t n_factors, const double* rotation, dou
     for (int64_t c = 0; c < n_factors; ++c) rotated[c] = static_cast<float>(sums[c]);
 }
 
-void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how,
-             const Workspace& space, float* prepared) {
+void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how, const Workspace& space,
+             float* prepared) {
     for (int64_t row = 0; row < n_rows; ++row) {
         const float* z = factors + row * n_factors;
         float* out = prepared + row * n_factors;
@@ -49,8 +48,7 @@ void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Prep
         else
             for (int64_t j = 0; j < n_factors; ++j) out[j] = z[j];
         double cut = how.threshold;
-        if (how.relative)
-            cut *= __builtin_sqrt(sum_of_squares(out, n_factors) / static_cast<double>(n_factors));
+        if (how.relative) cut *= __builtin_sqrt(sum_of_squares(out, n_factors) / static_cast<double>(n_factors));
         for (int64_t j = 0; j < n_factors; ++j) {
             const double magnitude = __builtin_fabsf(out[j]);
             out[j] = magnitude < cut ? 0.0f : out[j];

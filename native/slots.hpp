@@ -11,8 +11,7 @@ void window_slots(const int8_t* tile, int64_t n_factors, const SlotRule& rule, I
     for (int64_t j = head; j < n_factors; ++j) slots[j] = static_cast<Index>(head) * values;
     Index place = 1;
     for (int64_t back = 0; back < rule.depth && head < n_factors; ++back) {
-        for (int64_t j = head; j < n_factors; ++j)
-            slots[j] += place * static_cast<Index>(rule.levels - tile[j - back]);
+        for (int64_t j = head; j < n_factors; ++j) slots[j] += place * static_cast<Index>(rule.levels - tile[j - back]);
         place *= values;
     }
     for (int64_t j = head; j < n_factors; ++j) slots[j] += static_cast<Index>(j - head) * place;
@@ -75,13 +74,12 @@ int64_t gather(const float* z, const int32_t* slots, const int32_t* regions, int
         const __m256i places = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(slots + j));
         const __m256i here = _mm256_cmpeq_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(regions + j)),
                                                 _mm256_set1_epi32(region));
-        const __m256 kept = _mm256_and_ps(_mm256_cmp_ps(values, _mm256_setzero_ps(), _CMP_NEQ_UQ),
-                                          _mm256_castsi256_ps(here));
+        const __m256 kept =
+            _mm256_and_ps(_mm256_cmp_ps(values, _mm256_setzero_ps(), _CMP_NEQ_UQ), _mm256_castsi256_ps(here));
         const int set = _mm256_movemask_ps(kept);
         const __m256i packing =
             _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(PACKINGS.lanes[set])));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_slots + count),
-                            _mm256_permutevar8x32_epi32(places, packing));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_slots + count), _mm256_permutevar8x32_epi32(places, packing));
         _mm256_storeu_ps(to_values + count, _mm256_permutevar8x32_ps(values, packing));
         count += __builtin_popcount(static_cast<unsigned>(set));
     }
@@ -107,8 +105,7 @@ int64_t fill(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t
             counter_slots(tile, n_factors, row_slots, space.regions);
         int64_t at = starts[row];
         for (int32_t region = 0; region < n_regions; ++region) {
-            const int64_t count =
-                gather(z, row_slots, space.regions, region, n_factors, kept_slots, space.kept_values);
+            const int64_t count = gather(z, row_slots, space.regions, region, n_factors, kept_slots, space.kept_values);
             if (at + count > starts[row + 1]) return row;
             __builtin_memcpy(slots + at, kept_slots, sizeof(Index) * static_cast<size_t>(count));
             __builtin_memcpy(values + at, space.kept_values, sizeof(float) * static_cast<size_t>(count));

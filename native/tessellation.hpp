@@ -121,8 +121,8 @@ void ternary_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int6
 // that event adds z to the dot product and 2m - 1 to the squared norm. Taken by falling slope, the events draw a
 // concave line of vertices (squared norm, dot), and the best tile is one of them.
 //
-// Most vertices are ruled out unseen. In lanes, in float, the line is measured at a few rungs between two scales, a scale
-// being 1 / (2 slope), so that a rung is the row multiplied by its scale and rounded. No vertex between two rungs
+// Most vertices are ruled out unseen. In lanes, in float, the line is measured at a few rungs between two scales, a
+// scale being 1 / (2 slope), so that a rung is the row multiplied by its scale and rounded. No vertex between two rungs
 // lies above the tangents through them, and the ratio is convex in (squared norm, dot), so where the tangents
 // cross it is at least as large as at any vertex between. What this cannot rule out, with a margin wider than its
 // rounding, is measured again at finer rungs, and at last walked exactly.
@@ -143,8 +143,12 @@ struct Span {
     WholeFloats high;
 };
 
-WholeFloats larger(WholeFloats a, WholeFloats b) { return a > b ? a : b; }
-WholeFloats smaller(WholeFloats a, WholeFloats b) { return a < b ? a : b; }
+WholeFloats larger(WholeFloats a, WholeFloats b) {
+    return a > b ? a : b;
+}
+WholeFloats smaller(WholeFloats a, WholeFloats b) {
+    return a < b ? a : b;
+}
 
 // Sums of eight wires at a time, then of those sums: no product takes part in more than 8 + n_wires / 8 additions.
 void measure_rungs(const WholeFloats* unit, int64_t n_wires, int32_t levels, Rung& one, Rung& two) {
@@ -297,8 +301,8 @@ void find_best(Walk& walk) {
     }
 }
 
-void exact_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels,
-                 const Workspace& space, int8_t* tiles) {
+void exact_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, const Workspace& space,
+                 int8_t* tiles) {
     const int64_t n_wires = (n_factors + 7) / 8 * 8;
     WholeFloats* wires = reinterpret_cast<WholeFloats*>(space.lanes);
     WholeFloats* unit = reinterpret_cast<WholeFloats*>(space.unit);
@@ -348,8 +352,7 @@ void rounded_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int3
         const double norm = __builtin_sqrt(sum_of_squares(z, n_factors));
         int32_t any = 0;
         for (int64_t j = 0; j < n_factors; ++j) {
-            const double scaled =
-                norm > 0.0 ? static_cast<double>(levels) * static_cast<double>(z[j]) / norm : 0.0;
+            const double scaled = norm > 0.0 ? static_cast<double>(levels) * static_cast<double>(z[j]) / norm : 0.0;
             const double toward_zero = static_cast<double>(static_cast<int32_t>(scaled));
             const double below = toward_zero > scaled ? toward_zero - 1.0 : toward_zero;
             const double above = below < scaled ? below + 1.0 : below;

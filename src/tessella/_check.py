@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella._core import core
 
 MAX_FACTORS = 4096
-_ELEMENTS_PER_BLOCK = 2**20
+_ELEMENTS_PER_BLOCK = 2**19
 
 
 def whole_number(value: SupportsIndex, name: str, low: int, high: int | None = None) -> int:
@@ -105,7 +105,9 @@ def block(array: NDArray[Any], rows: slice, name: str, *, looked_at: bool = Fals
 def _refuse_row(row: NDArray[Any], name: str, number: int) -> None:
     column = int(np.flatnonzero(~np.isfinite(row.astype(np.float64).astype(np.float32, copy=False)))[0])
     if np.isfinite(row[column]):
-        raise ValueError(f"{name} holds {row[column]:g} in row {number}, too large for float32; scale the factors down.")
+        raise ValueError(
+            f"{name} holds {row[column]:g} in row {number}, too large for float32; scale the factors down."
+        )
     raise ValueError(f"{name} holds {row[column]} in row {number}, column {column}; factors must be finite.")
 
 

@@ -5,9 +5,10 @@ import importlib.metadata
 import operator
 import os
 import platform
+import threading
 import warnings
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol, cast
@@ -39,11 +40,9 @@ class Kernels(Protocol):
         prepared: NDArray[np.float32],
         level: int,
     ) -> None: ...
-    def count_entries(
-        self, prepared: NDArray[np.float32], counts: NDArray[np.int64], level: int, threads: int
-    ) -> None: ...
+    def count_entries(self, prepared: NDArray[np.float32], counts: NDArray[np.int64], level: int) -> None: ...
     def ternary_tiles(
-        self, factors: NDArray[np.float32], max_nonzeros: int, tiles: NDArray[np.int8], level: int, threads: int
+        self, factors: NDArray[np.float32], max_nonzeros: int, tiles: NDArray[np.int8], level: int
     ) -> None: ...
     def dary_tiles(
         self,
@@ -116,24 +115,36 @@ def thread_count(threads: int | None) -> int:
     return count
 
 
-def run_blocks(work: Callable[[slice], None], blocks: Iterable[slice], threads: int) -> None:
-    """Call `work` for every block, on several threads; an error is that of the first block to have one.
+def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: int) -> None:
+    """Call `work` for every block, on `threads` threads counting the caller's; raise the error of the first bad block.
 
-    Kernels release the GIL, so blocks run side by side. The threads end with the call, so a process may fork at any
-    other time, and an interrupt waits for no more than the blocks under way.
+    Kernels release the GIL, so blocks run side by side. The helping threads end with the call, so a process may fork at
+    any other time, and an interrupt waits only for the blocks under way.
     """
-    todo = list(blocks)
-    if min(threads, len(todo)) <= 1:
-        for block in todo:
-            work(block)
-        return
-    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-        try:
-            for _ in pool.map(work, todo):
-                pass
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    todo = deque(enumerate(blocks))
+    errors: dict[int, BaseException] = {}
+
+    def drain() -> None:
+        while True:
+            try:
+                number, block = todo.popleft()
+            except IndexError:
+                return
+            try:
+                work(block)
+            except BaseException as error:  # noqa: BLE001
+                todo.clear()
+                errors[number] = error
+                return
+
+    helpers = [threading.Thread(target=drain) for _ in range(min(threads, len(blocks)) - 1)]
+    for helper in helpers:
+        helper.start()
+    drain()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[min(errors)]
 
 
 def show_config() -> None:

@@ -1,10 +1,10 @@
 """NumPy twins of the native kernels: the readable specification, and what runs where no compiler worked.
 
-Each function has the name, the arrays and the result of its native twin, bit for bit. `level` changes no result, and here
-nothing at all.
+Each kernel has the name, the arrays and the result of its native twin, bit for bit. `level` changes no result, and
+here nothing at all.
 """
 
-# ruff: noqa: ARG001, FBT001
+# ruff: noqa: ARG001
 
 from typing import TypeAlias
 
@@ -163,7 +163,7 @@ def counter_slots(tiles: Tiles) -> NDArray[np.int64]:
 def place_entries(
     prepared: Floats, slots: NDArray[np.int64], starts: Indices, out_slots: Indices, out_values: Floats
 ) -> int:
-    """Store each row's non-zero coordinates, ascending by slot; the first row that does not fit, or the number of rows."""
+    """Store each row's non-zero coordinates by ascending slot; the first row that does not fit, or the number of rows."""
     kept = prepared != 0
     misfits = np.flatnonzero(np.diff(starts) != np.count_nonzero(kept, axis=1))
     if misfits.size:

@@ -66,7 +66,9 @@ class Schema:
         if not isinstance(self.tessellation, CoordinateTessellation | NumberedTessellation):
             raise TypeError(f"tessellation is a {type(self.tessellation).__name__}, which has no `tiles` method.")
         if not isinstance(self.slot_map, SlotMap):
-            raise TypeError(f"slot_map is a {type(self.slot_map).__name__}, which has no `n_slots` and `slots` methods.")
+            raise TypeError(
+                f"slot_map is a {type(self.slot_map).__name__}, which has no `n_slots` and `slots` methods."
+            )
         if not isinstance(self.tessellation, CoordinateTessellation) and not isinstance(self.slot_map, OneHot):
             raise ValueError(
                 f"{type(self.slot_map).__name__} reads tiles coordinate by coordinate, but the tiles of "
@@ -124,7 +126,9 @@ def _to_plain(value: object, name: str) -> object:
         return {"kind": type(value).__name__, **parts}
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"{name} is a {type(value).__name__}, which cannot be written as JSON; only tessella's own parts can.")
+    raise TypeError(
+        f"{name} is a {type(value).__name__}, which cannot be written as JSON; only tessella's own parts can."
+    )
 
 
 def _from_plain(value: object, name: str) -> Any:

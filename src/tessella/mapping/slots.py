@@ -58,7 +58,7 @@ class OneHot:
     """
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """p = (2 * levels + 1) * n_factors."""
+        """P = (2 * levels + 1) * n_factors."""
         return ParseTree(1).n_slots(n_factors, levels)
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
@@ -93,7 +93,7 @@ class ParseTree:
         object.__setattr__(self, "depth", _check.whole_number(self.depth, "depth", 1, 32))
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """p = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
+        """P = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
         values = 2 * levels + 1
         head = min(self.depth - 1, n_factors)
         return _check.slot_count(head * values + (n_factors - head) * values**self.depth)
@@ -124,7 +124,7 @@ class CounterTree:
     """
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """p = 2 * levels * n_factors^2."""
+        """P = 2 * levels * n_factors^2."""
         return 2 * levels * n_factors * n_factors
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:

@@ -63,8 +63,8 @@ class SparseMap:
             raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
         return schema
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
-        """Parameters by name, as scikit-learn asks for them; with `deep` also the schema's, as ``schema__threshold``."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn asks for them; `deep` adds the schema's, as ``schema__threshold``."""
         params: dict[str, Any] = {"schema": self.schema}
         if deep and isinstance(self.schema, Schema):
             params |= {f"schema__{part.name}": getattr(self.schema, part.name) for part in fields(self.schema)}
@@ -75,7 +75,7 @@ class SparseMap:
         valid = {"schema", *(f"schema__{part.name}" for part in fields(Schema))}
         unknown = set(params) - valid
         if unknown:
-            raise ValueError(f"{sorted(unknown)[0]!r} is no parameter of SparseMap; those are {', '.join(sorted(valid))}.")
+            raise ValueError(f"{min(unknown)!r} is no parameter of SparseMap; those are {', '.join(sorted(valid))}.")
         schema = params.pop("schema", self.schema)
         if params:
             changes = {name.removeprefix("schema__"): value for name, value in params.items()}
@@ -206,9 +206,7 @@ def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> N
 class _BlockMapper:
     """Maps blocks of checked factors, on any number of threads: count the entries of all, then fill them in."""
 
-    def __init__(
-        self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_factors: int
-    ) -> None:
+    def __init__(self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_factors: int) -> None:
         self.slot_map = schema.slot_map
         self.tessellation = schema.tessellation
         if isinstance(self.tessellation, RandomTessellation):
@@ -263,7 +261,9 @@ class _BlockMapper:
             slots = np.arange(k) * tessellation.n_tiles + tessellation.tiles(prepared)
         name = type(self.slot_map).__name__
         if slots.shape != (n, k) or slots.dtype.kind not in "iu":
-            raise ValueError(f"{name}.slots gave {slots.dtype} of shape {slots.shape}, but whole numbers of shape {(n, k)} are needed.")
+            raise ValueError(
+                f"{name}.slots gave {slots.dtype} of shape {slots.shape}, but needs to give integers of shape {(n, k)}."
+            )
         kept = prepared != 0
         if ((slots < 0) | (slots >= self.n_slots))[kept].any():
             raise ValueError(f"{name}.slots gave a slot outside [0, {self.n_slots}).")

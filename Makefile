@@ -1,0 +1,69 @@
+# Two commands set everything up by themselves: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+ASAN_VENV := .venv-asan
+BARE_VENV := .venv-no-compiler
+NATIVE := $(wildcard native/*.cpp native/*.hpp)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types format stubs bench docs asan no-compiler clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "tessella needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing tessella and its tools into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## Map generated factors, print what the map does, save a picture of it
+	@$(BIN)/python examples/demo.py
+
+test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs
+	@$(BIN)/python -m pytest -q
+
+lint: $(INSTALLED) types  ## Check style, types, native formatting and the native stub
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	@$(BIN)/python -m nanobind.stubgen -q -m tessella._native -O build/stubs
+	@diff -u src/tessella/_native.pyi build/stubs/_native.pyi || { echo "run: make stubs"; exit 1; }
+
+types: $(INSTALLED)  ## Check types with mypy --strict
+	@$(BIN)/mypy
+
+format: $(INSTALLED)  ## Format Python and C++
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(NATIVE)
+
+stubs: $(INSTALLED)  ## Write the native module's type stub anew
+	@$(BIN)/python -m nanobind.stubgen -q -m tessella._native -O src/tessella
+
+bench: $(INSTALLED)  ## Measure the mapping: ratios of one run, and peak memory
+	@$(BIN)/python benchmarks/bench_mapping.py
+
+docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
+	@$(BIN)/python docs/make_figures.py
+
+asan:  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
+	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
+	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
+	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
+	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors pytest hypothesis
+	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py
+
+no-compiler:  ## Install where no compiler works, and try the NumPy twins
+	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)
+	@CC=false CXX=false $(BARE_VENV)/bin/pip install --quiet --disable-pip-version-check .
+	@$(BARE_VENV)/bin/python tests/without_native.py
+
+clean:  ## Remove what make made
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

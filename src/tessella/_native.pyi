@@ -1,0 +1,38 @@
+"""
+Native kernels of tessella. Private: every function fills arrays that Python allocated.
+"""
+
+from typing import Annotated, overload
+
+import numpy
+from numpy.typing import NDArray
+
+
+def levels() -> list[str]:
+    """The SIMD levels this processor runs, plainest first."""
+
+def first_bad_row(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], level: int) -> int:
+    """The first row holding a NaN or an infinity, or the number of rows."""
+
+def prepare(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rotation: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, threshold: float, relative: bool, prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+    """Rotates, then zeroes coordinates below the threshold."""
+
+def count_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
+    """Non-zero coordinates of each row."""
+
+def ternary_tiles(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], max_nonzeros: int, tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+    """
+    Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.
+    """
+
+def dary_tiles(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_levels: int, exact: bool, tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+    """The nearest D-ary tile, or Algorithm 4's rounding."""
+
+@overload
+def fill_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_levels: int, depth: int, starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> int:
+    """
+    Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.
+    """
+
+@overload
+def fill_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_levels: int, depth: int, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> int: ...
