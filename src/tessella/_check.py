@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella._core import core
 
 MAX_FACTORS = 4096
+MAX_LEVELS = 127
 _ELEMENTS_PER_BLOCK = 2**19
 
 
@@ -103,7 +104,8 @@ def block(array: NDArray[Any], rows: slice, name: str, *, looked_at: bool = Fals
 
 
 def _refuse_row(row: NDArray[Any], name: str, number: int) -> None:
-    column = int(np.flatnonzero(~np.isfinite(row.astype(np.float64).astype(np.float32, copy=False)))[0])
+    with np.errstate(over="ignore"):
+        column = int(np.flatnonzero(~np.isfinite(row.astype(np.float32)))[0])
     if np.isfinite(row[column]):
         raise ValueError(
             f"{name} holds {row[column]:g} in row {number}, too large for float32; scale the factors down."
@@ -123,6 +125,16 @@ def rotation(values: ArrayLike, name: str = "rotation") -> NDArray[np.float64]:
         raise ValueError(f"{name} is not orthogonal: its columns' products are off by {error:.2g}; 1e-05 is allowed.")
     array.flags.writeable = False
     return array
+
+
+def n_factors(value: SupportsIndex) -> int:
+    """`value` as a number of coordinates."""
+    return whole_number(value, "n_factors", 1, MAX_FACTORS)
+
+
+def levels(value: SupportsIndex) -> int:
+    """`value` as a number of tile levels."""
+    return whole_number(value, "levels", 1, MAX_LEVELS)
 
 
 def tiles(values: ArrayLike, levels: int) -> NDArray[np.int8]:

@@ -163,7 +163,7 @@ def counter_slots(tiles: Tiles) -> NDArray[np.int64]:
 def place_entries(
     prepared: Floats, slots: NDArray[np.int64], starts: Indices, out_slots: Indices, out_values: Floats
 ) -> int:
-    """Store each row's non-zero coordinates by ascending slot; the first row that does not fit, or the number of rows."""
+    """Store each row's non-zeros by ascending slot; the first row that does not fit, or the number of rows."""
     kept = prepared != 0
     misfits = np.flatnonzero(np.diff(starts) != np.count_nonzero(kept, axis=1))
     if misfits.size:

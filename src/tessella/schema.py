@@ -63,6 +63,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Check the parts, and that they fit together."""
+        for name, part in (("tessellation", self.tessellation), ("slot_map", self.slot_map)):
+            if isinstance(part, type):
+                raise TypeError(f"{name} is the class {part.__name__}; pass an instance, such as {part.__name__}().")
         if not isinstance(self.tessellation, CoordinateTessellation | NumberedTessellation):
             raise TypeError(f"tessellation is a {type(self.tessellation).__name__}, which has no `tiles` method.")
         if not isinstance(self.slot_map, SlotMap):
@@ -82,6 +85,16 @@ class Schema:
             object.__setattr__(self, "rotation", _check.rotation(self.rotation))
         object.__setattr__(self, "rotation_seed", _check.whole_number(self.rotation_seed, "rotation_seed", 0))
 
+    @property
+    def learns_axes(self) -> bool:
+        """Whether the rotation is learned from the items."""
+        return isinstance(self.rotation, str) and self.rotation == "principal"
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether the threshold is a multiple of a scale learned from the items."""
+        return self.threshold > 0 and self.threshold_kind == "absolute"
+
     def _key(self) -> tuple[object, ...]:
         rotation = self.rotation
         turned = (rotation.shape, rotation.tobytes()) if isinstance(rotation, np.ndarray) else rotation
@@ -95,7 +108,7 @@ class Schema:
 
     def n_slots(self, n_factors: int) -> int:
         """The dimension p of the sparse map for factors of `n_factors` coordinates."""
-        width = _check.whole_number(n_factors, "n_factors", 1, _check.MAX_FACTORS)
+        width = _check.n_factors(n_factors)
         if isinstance(self.tessellation, CoordinateTessellation):
             return self.slot_map.n_slots(width, self.tessellation.levels)
         return width * self.tessellation.n_tiles

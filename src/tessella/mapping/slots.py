@@ -94,13 +94,13 @@ class ParseTree:
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
         """P = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
-        values = 2 * levels + 1
-        head = min(self.depth - 1, n_factors)
-        return _check.slot_count(head * values + (n_factors - head) * values**self.depth)
+        k, values = _check.n_factors(n_factors), 2 * _check.levels(levels) + 1
+        head = min(self.depth - 1, k)
+        return _check.slot_count(head * values + (k - head) * values**self.depth)
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        checked = _check.tiles(tiles, levels)
+        checked = _check.tiles(tiles, _check.levels(levels))
         self.n_slots(checked.shape[1], levels)
         return _twins.window_slots(checked, levels, self.depth)
 
@@ -125,8 +125,8 @@ class CounterTree:
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
         """P = 2 * levels * n_factors^2."""
-        return 2 * levels * n_factors * n_factors
+        return 2 * _check.levels(levels) * _check.n_factors(n_factors) ** 2
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        return _twins.counter_slots(_check.tiles(tiles, levels))
+        return _twins.counter_slots(_check.tiles(tiles, _check.levels(levels)))

@@ -102,7 +102,7 @@ class SparseMap:
         squares = 0.0
         for rows in _check.row_blocks(matrix):
             wide = _check.block(matrix, rows, "item_factors").astype(np.float64)
-            if schema.rotation == "principal":
+            if schema.learns_axes:
                 moments += wide.T @ wide
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
         rotation = _rotation(schema, n_factors, moments)
@@ -163,8 +163,8 @@ class SparseMap:
     def _fitted_state(self, schema: Schema, n_factors: int) -> tuple[float, NDArray[np.float64] | None]:
         if hasattr(self, "n_features_in_"):
             return self.scale_ if schema.threshold_kind == "absolute" else 1.0, self.rotation_
-        if schema.rotation == "principal" or (schema.threshold > 0 and schema.threshold_kind == "absolute"):
-            learned = "principal axes" if schema.rotation == "principal" else "the scale of an absolute threshold"
+        if schema.learns_axes or schema.learns_scale:
+            learned = "principal axes" if schema.learns_axes else "the scale of an absolute threshold"
             raise ValueError(f"this SparseMap is not fitted, but its schema learns {learned}; call fit(item_factors).")
         return 1.0, _rotation(schema, n_factors, np.zeros((0, 0)))
 
@@ -192,7 +192,7 @@ def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> N
         return schema.rotation
     if schema.rotation is None:
         return None
-    if schema.rotation == "random":
+    if not schema.learns_axes:
         drawn = np.random.default_rng(schema.rotation_seed).standard_normal((n_factors, n_factors))
         turned, triangle = np.linalg.qr(drawn)
         rotation = turned * np.sign(np.diag(triangle))

@@ -143,7 +143,7 @@ class DAry(_BlockTiles):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "levels", _check.whole_number(self.levels, "levels", 1, 127))
+        object.__setattr__(self, "levels", _check.levels(self.levels))
         _check.one_of(self.method, "method", ("exact", "rounded"))
 
     def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
@@ -183,8 +183,9 @@ class ExplicitTessellation:
         largest = np.abs(array).max(axis=1, keepdims=True)
         if not largest.all():
             raise ValueError(f"vectors is zero in row {int(np.argmin(largest))}, which is no direction.")
-        array /= largest
-        array /= np.sqrt(np.sum(array * array, axis=1, keepdims=True))
+        array /= np.where((largest < 1e-100) | (largest > 1e100), largest, 1)
+        norms = np.sqrt(np.sum(array * array, axis=1, keepdims=True))
+        array /= np.where(np.abs(norms - 1) < 1e-12, 1, norms)  # unit vectors stay as they are, to the bit
         array.flags.writeable = False
         object.__setattr__(self, "vectors", array)
 

@@ -1,0 +1,47 @@
+"""Fixtures and strategies shared by the tests."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tessella import _core
+
+if _core._native is None:
+    os.environ.setdefault("TESSELLA_SIMD", "numpy")  # without the core the twins are tested, and need not warn
+
+settings.register_profile("tessella", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tessella")
+
+NATIVE = pytest.mark.skipif(_core._native is None, reason="the native core was not built: no C++ compiler worked")
+
+
+def whole_floats(low=-4, high=4):
+    """Small whole numbers: many ties and zeros."""
+    return st.integers(low, high).map(float)
+
+
+def plain_floats():
+    """Floats of every ordinary size, with no subnormals, so that scaling by powers of two is exact."""
+    return st.floats(2.0**-40, 2.0**40, width=32).flatmap(lambda x: st.sampled_from([x, -x, 0.0]))
+
+
+@st.composite
+def factor_matrices(draw, max_rows=12, max_factors=20, elements=None):
+    """Matrices with ties, zeros, zero rows, spikes and every float32 there is."""
+    shape = (draw(st.integers(0, max_rows)), draw(st.integers(1, max_factors)))
+    kinds = [whole_floats(), st.floats(allow_nan=False, allow_infinity=False, width=32), plain_floats()]
+    matrix = draw(
+        hnp.arrays(np.float32, shape, elements=draw(st.sampled_from(kinds)) if elements is None else elements)
+    )
+    zeroed = draw(hnp.arrays(np.bool_, shape[0]))
+    matrix[zeroed & (np.arange(shape[0]) % 3 == 0)] = 0
+    return matrix
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20_160_509)

@@ -1,0 +1,151 @@
+"""Every native kernel equals its NumPy twin, bit for bit, at every SIMD level."""
+
+import numpy as np
+import pytest
+from conftest import NATIVE, factor_matrices
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tessella import _core, _twins
+
+native = _core._native
+LEVELS = range(len(native.levels())) if native else []
+pytestmark = NATIVE
+
+
+def tiles_of(kernels, level, factors, *arguments, name):
+    tiles = np.full(factors.shape, 99, np.int8)
+    getattr(kernels, name)(factors, *arguments, tiles, level)
+    return tiles
+
+
+def same_at_every_level(factors, *arguments, name):
+    expected = tiles_of(_twins, 0, factors, *arguments, name=name)
+    for level in LEVELS:
+        np.testing.assert_array_equal(tiles_of(native, level, factors, *arguments, name=name), expected)
+
+
+def hard_factors(rng, n, k):
+    """Rows that are Gaussian, heavy-tailed, tied, sparse, tiny, huge and nearly tied."""
+    gauss = rng.standard_normal((n, k))
+    return {
+        "gaussian": gauss,
+        "heavy": rng.standard_cauchy((n, k)) ** 3,
+        "tied": np.round(2 * gauss),
+        "sparse": gauss * (rng.random((n, k)) < 0.1),
+        "tiny": gauss * 1e-44,
+        "huge": gauss * 5e37,
+        "nearly tied": 1 + gauss * 1e-7,
+        "decaying": gauss * 0.7 ** np.arange(k),
+    }
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 16, 31, 64, 65, 100])
+def test_tiles_equal_their_twins(rng, k):
+    for factors in hard_factors(rng, 70, k).values():
+        rows = factors.clip(-3e38, 3e38).astype(np.float32)
+        for max_nonzeros in {1, 2, k // 2, k - 1, k} & set(range(1, k + 1)):
+            same_at_every_level(rows, max_nonzeros, name="ternary_tiles")
+        for n_levels in (1, 2, 3, 4, 8):
+            same_at_every_level(rows, n_levels, True, name="dary_tiles")
+            same_at_every_level(rows, n_levels, False, name="dary_tiles")
+
+
+@pytest.mark.parametrize(("k", "n_levels"), [(5, 127), (40, 50), (600, 2), (4096, 1)])
+def test_tiles_equal_their_twins_at_the_limits(rng, k, n_levels):
+    for factors in hard_factors(rng, 9, k).values():
+        same_at_every_level(factors.clip(-3e38, 3e38).astype(np.float32), n_levels, True, name="dary_tiles")
+
+
+@given(factors=factor_matrices(), n_levels=st.integers(1, 6), exact=st.booleans())
+def test_dary_tiles_equal_their_twin(factors, n_levels, exact):
+    same_at_every_level(factors, n_levels, exact, name="dary_tiles")
+
+
+@given(factors=factor_matrices(), data=st.data())
+def test_ternary_tiles_equal_their_twin(factors, data):
+    same_at_every_level(factors, data.draw(st.integers(1, factors.shape[1])), name="ternary_tiles")
+
+
+@given(factors=factor_matrices(max_factors=40), threshold=st.floats(0, 3), relative=st.booleans(), turn=st.booleans())
+def test_preparation_equals_its_twin(factors, threshold, relative, turn):
+    k = factors.shape[1]
+    factors = factors.clip(-1e30, 1e30)
+    rotation = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q.copy() if turn else None
+    expected = np.empty_like(factors)
+    _twins.prepare(factors, rotation, threshold, relative, expected, 0)
+    counts = np.empty(len(factors), np.int64)
+    _twins.count_entries(expected, counts, 0)
+    for level in LEVELS:
+        prepared, counted = np.empty_like(factors), np.empty_like(counts)
+        native.prepare(factors, rotation, threshold, relative, prepared, level)
+        native.count_entries(prepared, counted, level)
+        assert prepared.tobytes() == expected.tobytes()
+        np.testing.assert_array_equal(counted, counts)
+
+
+@given(
+    factors=factor_matrices(max_factors=30),
+    n_levels=st.integers(1, 5),
+    depth=st.integers(0, 4),
+    wide=st.booleans(),
+)
+def test_entries_equal_their_twin(factors, n_levels, depth, wide):
+    index = np.int64 if wide else np.int32
+    tiles = np.random.default_rng(1).integers(-n_levels, n_levels + 1, factors.shape).astype(np.int8)
+    starts = np.concatenate([[3], 3 + np.cumsum(np.count_nonzero(factors, axis=1))]).astype(index)
+
+    def filled(kernels, level):
+        slots, values = np.full(starts[-1] + 5, -7, index), np.full(starts[-1] + 5, -7, np.float32)
+        assert kernels.fill_entries(factors, tiles, n_levels, depth, starts, slots, values, level) == len(factors)
+        return slots, values
+
+    for level in LEVELS:
+        for found, expected in zip(filled(native, level), filled(_twins, 0), strict=True):
+            assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kernels", [native, _twins])
+@pytest.mark.parametrize("change", [1, -1])
+def test_entries_that_do_not_fit_are_reported(kernels, change, rng):
+    factors = rng.standard_normal((40, 24)).astype(np.float32)
+    starts = (24 * np.arange(41)).astype(np.int32)
+    starts[18:] += change
+    slots, values = np.zeros(starts[-1] + 8, np.int32), np.zeros(starts[-1] + 8, np.float32)
+    tiles = np.ones(factors.shape, np.int8)
+    for depth in (0, 1):
+        assert kernels.fill_entries(factors, tiles, 1, depth, starts, slots, values, 0) == 17
+    np.testing.assert_array_equal(slots[starts[-1] :], 0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("k", [1, 5, 8, 33])
+def test_the_first_bad_row_is_found(bad, k, rng):
+    factors = rng.standard_normal((50, k)).astype(np.float32)
+    for kernels, level in [(_twins, 0), *((native, level) for level in LEVELS)]:
+        assert kernels.first_bad_row(factors, level) == 50
+        spoilt = factors.copy()
+        spoilt[[31, 44], k - 1] = bad
+        assert kernels.first_bad_row(spoilt, level) == 31
+
+
+def test_wrong_arrays_are_refused_not_read():
+    factors, tiles = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int8)
+    with pytest.raises(ValueError, match="shapes differ"):
+        native.ternary_tiles(factors, 3, tiles[:2], 0)
+    with pytest.raises(TypeError):
+        native.ternary_tiles(factors.astype(np.float64), 3, tiles, 0)
+    with pytest.raises(TypeError):
+        native.ternary_tiles(np.asfortranarray(factors), 3, tiles, 0)
+    with pytest.raises(ValueError, match="max_nonzeros"):
+        native.ternary_tiles(factors, 4, tiles, 0)
+    with pytest.raises(ValueError, match="levels"):
+        native.dary_tiles(factors, 128, True, tiles, 0)
+    with pytest.raises(ValueError, match="SIMD"):
+        native.first_bad_row(factors, 99)
+    with pytest.raises(ValueError, match="1 to 4096"):
+        native.ternary_tiles(np.zeros((1, 4097), np.float32), 1, np.zeros((1, 4097), np.int8), 0)
+    for starts in ([0, 1, 2, 3, 99], [0, 2, 1, 3, 4], [-1, 0, 0, 0, 0]):
+        entries = np.zeros(4, np.int32), np.zeros(4, np.float32)
+        with pytest.raises(ValueError, match="starts leave"):
+            native.fill_entries(factors, tiles, 1, 1, np.array(starts, np.int32), *entries, 0)
