@@ -38,7 +38,8 @@ struct Kernels {
     int64_t (*first_bad_row)(const float* factors, int64_t n_rows, int64_t n_factors);
     void (*prepare)(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how,
                     const Workspace& space, float* prepared);
-    void (*count_entries)(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts);
+    // Non-zeros of each row, up to the first row with a NaN or an infinity; returns that row, or n_rows.
+    int64_t (*count_entries)(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts);
     void (*ternary_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int64_t max_nonzeros,
                           const Workspace& space, int8_t* tiles);
     void (*exact_tiles)(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, const Workspace& space,

@@ -87,11 +87,11 @@ void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> ro
     kernels.prepare(factors.data(), rows_of(factors), columns_of(factors), how, space.view, prepared.data());
 }
 
-void count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level) {
+int64_t count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     require(prepared.shape(0) == counts.shape(0), "shapes differ");
     nb::gil_scoped_release unlocked;
-    kernels.count_entries(prepared.data(), rows_of(prepared), columns_of(prepared), counts.data());
+    return kernels.count_entries(prepared.data(), rows_of(prepared), columns_of(prepared), counts.data());
 }
 
 void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int8_t> tiles, int64_t level) {
@@ -168,7 +168,7 @@ NB_MODULE(_native, m) {
     m.def("prepare", &prepare, factors, nb::arg("rotation").noconvert().none(), "threshold"_a, "relative"_a, prepared,
           "level"_a, "Rotates, then zeroes coordinates below the threshold.");
     m.def("count_entries", &count_entries, prepared, nb::arg("counts").noconvert(), "level"_a,
-          "Non-zero coordinates of each row.");
+          "Counts the non-zeros of each row, up to the first bad row; returns it, or the number of rows.");
     m.def("ternary_tiles", &ternary_tiles, factors, "max_nonzeros"_a, tiles, "level"_a,
           "Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.");
     m.def("dary_tiles", &dary_tiles, factors, "n_levels"_a, "exact"_a, tiles, "level"_a,

@@ -13,15 +13,18 @@ double sum_of_squares(const float* row, int64_t n_factors) {
     return stripes[0];
 }
 
+// Whether a float is NaN or infinite.
+uint32_t is_bad(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7f800000u) == 0x7f800000u;
+}
+
 int64_t first_bad_row(const float* factors, int64_t n_rows, int64_t n_factors) {
     for (int64_t row = 0; row < n_rows; ++row) {
         const float* z = factors + row * n_factors;
         uint32_t bad = 0;
-        for (int64_t j = 0; j < n_factors; ++j) {
-            uint32_t bits;
-            __builtin_memcpy(&bits, z + j, sizeof bits);
-            bad |= static_cast<uint32_t>((bits & 0x7f800000u) == 0x7f800000u);
-        }
+        for (int64_t j = 0; j < n_factors; ++j) bad |= is_bad(z[j]);
         if (bad) return row;
     }
     return n_rows;
@@ -56,11 +59,17 @@ void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Prep
     }
 }
 
-void count_entries(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts) {
+int64_t count_entries(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts) {
     for (int64_t row = 0; row < n_rows; ++row) {
         const float* z = prepared + row * n_factors;
         int32_t count = 0;
-        for (int64_t j = 0; j < n_factors; ++j) count += z[j] != 0.0f;
+        uint32_t bad = 0;
+        for (int64_t j = 0; j < n_factors; ++j) {
+            count += z[j] != 0.0f;
+            bad |= is_bad(z[j]);
+        }
+        if (bad) return row;
         counts[row] = count;
     }
+    return n_rows;
 }

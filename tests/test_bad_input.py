@@ -108,6 +108,7 @@ CALLS = [
     (lambda: ts.SparseMap(ts.Schema(threshold=1)).transform(GOOD), ValueError, "not fitted, but its schema learns the scale"),
     (lambda: ts.SparseMap(ts.Schema(rotation="principal")).transform(GOOD), ValueError, "learns principal axes; call fit("),
     (lambda: ts.SparseMap(ts.Schema(rotation=np.eye(4))).fit(GOOD), ValueError, "factors have 3 columns, but the schema's rotation has 4."),
+    (lambda: ts.SparseMap(ts.Schema(rotation="random")).transform(np.full((3, 9), 3e38)), ValueError, "factors in row 0 is too large for float32 once rotated; scale the factors down."),
     (lambda: ts.SparseMap().set_params(depth=2), ValueError, "'depth' is no parameter of SparseMap"),
     (lambda: ts.SparseMap().transform(GOOD, threads=0), ValueError, "threads is 0, but at least 1 is needed; None uses every CPU."),
     (lambda: ts.SparseMap().transform(GOOD, threads=1.5), TypeError, "threads is a whole number or None, not float."),

@@ -75,11 +75,11 @@ def test_preparation_equals_its_twin(factors, threshold, relative, turn):
     expected = np.empty_like(factors)
     _twins.prepare(factors, rotation, threshold, relative, expected, 0)
     counts = np.empty(len(factors), np.int64)
-    _twins.count_entries(expected, counts, 0)
+    assert _twins.count_entries(expected, counts, 0) == len(factors)
     for level in LEVELS:
         prepared, counted = np.empty_like(factors), np.empty_like(counts)
         native.prepare(factors, rotation, threshold, relative, prepared, level)
-        native.count_entries(prepared, counted, level)
+        assert native.count_entries(prepared, counted, level) == len(factors)
         assert prepared.tobytes() == expected.tobytes()
         np.testing.assert_array_equal(counted, counts)
 
@@ -127,6 +127,9 @@ def test_the_first_bad_row_is_found(bad, k, rng):
         spoilt = factors.copy()
         spoilt[[31, 44], k - 1] = bad
         assert kernels.first_bad_row(spoilt, level) == 31
+        counts = np.full(50, -1)
+        assert kernels.count_entries(spoilt, counts, level) == 31
+        np.testing.assert_array_equal(counts[:31], np.count_nonzero(factors[:31], axis=1))
 
 
 def test_wrong_arrays_are_refused_not_read():

@@ -1,7 +1,7 @@
 """Every check of what users pass in, and the sentence for each."""
 
 import operator
-from typing import Any, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 import scipy.sparse
@@ -87,25 +87,33 @@ def row_blocks(array: NDArray[Any]) -> list[slice]:
     return [slice(first, min(first + step, len(array))) for first in range(0, len(array), step)]
 
 
-def block(array: NDArray[Any], rows: slice, name: str, *, looked_at: bool = False) -> NDArray[np.float32]:
+def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
     """Rows of a matrix from `factors` as C-ordered float32, refusing NaN and infinity.
 
-    An array that is float32 and C-ordered already is not copied. `looked_at` says that an earlier pass has seen the
-    numbers.
+    An array that is float32 and C-ordered already is not copied.
     """
-    with np.errstate(over="ignore"):
-        taken = np.ascontiguousarray(array[rows], dtype=np.float32)
-    if not looked_at:
-        running = core()
-        bad = running.kernels.first_bad_row(taken, running.level)
-        if bad < len(taken):
-            _refuse_row(array[rows.start + bad], name, rows.start + bad)
+    taken = unchecked_block(array, rows)
+    running = core()
+    bad = running.kernels.first_bad_row(taken, running.level)
+    if bad < len(taken):
+        refuse_row(array, name, rows.start + bad)
     return taken
 
 
-def _refuse_row(row: NDArray[Any], name: str, number: int) -> None:
+def unchecked_block(array: NDArray[Any], rows: slice) -> NDArray[np.float32]:
+    """The same for numbers that are looked at elsewhere."""
     with np.errstate(over="ignore"):
-        column = int(np.flatnonzero(~np.isfinite(row.astype(np.float32)))[0])
+        return np.ascontiguousarray(array[rows], dtype=np.float32)
+
+
+def refuse_row(array: NDArray[Any], name: str, number: int) -> NoReturn:
+    """Say what is wrong with a row in which a NaN or an infinity turned up."""
+    row = array[number]
+    with np.errstate(over="ignore"):
+        columns = np.flatnonzero(~np.isfinite(row.astype(np.float32)))
+    if not columns.size:
+        raise ValueError(f"{name} in row {number} is too large for float32 once rotated; scale the factors down.")
+    column = int(columns[0])
     if np.isfinite(row[column]):
         raise ValueError(
             f"{name} holds {row[column]:g} in row {number}, too large for float32; scale the factors down."

@@ -57,9 +57,11 @@ def prepare(
     prepared[:] = np.where(np.abs(rotated) < cuts[:, None], np.float32(0), rotated)
 
 
-def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int) -> None:
-    """Non-zero coordinates of each row."""
-    counts[:] = np.count_nonzero(prepared, axis=1)
+def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int) -> int:
+    """Count the non-zeros of each row, up to the first bad row; that row, or the number of rows."""
+    good = first_bad_row(prepared, level)
+    counts[:good] = np.count_nonzero(prepared[:good], axis=1)
+    return good
 
 
 def _descending_magnitudes(factors: Floats) -> Floats:

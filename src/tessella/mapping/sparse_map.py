@@ -141,7 +141,9 @@ class SparseMap:
         starts = np.zeros(len(matrix) + 1, np.int64)
 
         def count_entries(rows: slice) -> None:
-            mapper.count(_check.block(matrix, rows, "factors"), starts[rows.start + 1 : rows.stop + 1])
+            good = mapper.count(_check.unchecked_block(matrix, rows), starts[rows.start + 1 : rows.stop + 1])
+            if rows.start + good < rows.stop:
+                _check.refuse_row(matrix, "factors", rows.start + good)
 
         run_blocks(count_entries, _check.row_blocks(matrix), count)
         np.cumsum(starts, out=starts)
@@ -151,8 +153,7 @@ class SparseMap:
         values = np.empty(starts[-1], np.float32)
 
         def fill_entries(rows: slice) -> None:
-            block = _check.block(matrix, rows, "factors", looked_at=True)
-            mapper.fill(block, starts[rows.start : rows.stop + 1], slots, values)
+            mapper.fill(_check.unchecked_block(matrix, rows), starts[rows.start : rows.stop + 1], slots, values)
 
         run_blocks(fill_entries, _check.row_blocks(matrix), count)
 
@@ -224,9 +225,9 @@ class _BlockMapper:
         self.core.kernels.prepare(block, self.rotation, self.threshold, self.relative, prepared, self.core.level)
         return prepared
 
-    def count(self, block: NDArray[np.float32], counts: NDArray[np.int64]) -> None:
-        """How many entries each row will have."""
-        self.core.kernels.count_entries(self._prepare(block), counts, self.core.level)
+    def count(self, block: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
+        """How many entries each row will have, up to the first bad row; that row, or the number of rows."""
+        return self.core.kernels.count_entries(self._prepare(block), counts, self.core.level)
 
     def fill(
         self,

@@ -1,0 +1,78 @@
+"""How benchmarks measure: ratios of one run, with the machine they were seen on."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from tessella import _core
+
+RESULTS = Path(__file__).parent / "results"
+
+# Large arrays then stay with the process instead of going back to the system after each call, so that neither side
+# of a ratio is timed on fresh pages. Both sides run under it.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**34), "MALLOC_TRIM_THRESHOLD_": str(2**36)}
+ONE_BLAS_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+
+
+def settle_process() -> None:
+    """Start this script again with memory kept and BLAS on one thread, and refuse to measure the NumPy twins."""
+    if _core.core().simd == _core.TWINS:
+        sys.exit("Benchmarks need the native core; install a C++ compiler and reinstall tessella.")
+    wanted = KEEP_MEMORY | ONE_BLAS_THREAD
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})  # noqa: S606
+
+
+def alternate(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of every call, all of them in turn, `repeats` times, after a turn that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats + 1):
+        for name, call in calls.items():
+            if sys.stderr.isatty():
+                print(f"\r\033[K{turn}/{repeats} {name}", end="", file=sys.stderr)
+            start = time.perf_counter()
+            call()
+            taken = time.perf_counter() - start
+            if turn:
+                seconds[name].append(taken)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    return seconds
+
+
+def ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
+    """The median, over turns, of one call's time over another's in the same turn."""
+    return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
+
+
+def machine() -> dict[str, str]:
+    """What a figure was seen on."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        processor = names[0] if names else processor
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "cpu": processor,
+        "simd": _core.core().simd,
+        "cpus": str(_core.thread_count(None)),
+        "commit": commit.stdout.strip() or "unknown",
+        **{name: version(name) for name in ("tessella", "numpy", "scipy")},
+    }
+
+
+def record(name: str, figures: Mapping[str, object]) -> None:
+    """Append a line of JSON to results/NAME.jsonl."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.jsonl").open("a") as file:
+        file.write(json.dumps({"machine": machine(), **figures}) + "\n")
