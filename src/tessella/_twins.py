@@ -48,9 +48,10 @@ def prepare(
     rotated = factors
     if rotation is not None:
         sums = np.zeros(factors.shape)
-        for j, axis in enumerate(rotation):
-            sums += factors[:, j, None].astype(np.float64) * axis
-        rotated = sums.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is counted as a bad row
+            for j, axis in enumerate(rotation):
+                sums += factors[:, j, None].astype(np.float64) * axis
+            rotated = sums.astype(np.float32)
     cuts = np.full(len(factors), threshold, dtype=np.float64)
     if relative:
         cuts *= np.sqrt(_sums_of_squares(rotated) / factors.shape[1])

@@ -1,0 +1,81 @@
+"""README, docs and examples say only what runs."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "```python" in page.read_text()
+]
+
+
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_pages_runs(page, capsys):
+    for block in python_blocks(page):
+        names = {}
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102
+    said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[: len(said)] == said
+
+
+def test_readme_example_finds_what_it_says():
+    names = {}
+    exec(python_blocks(ROOT / "README.md")[0], names)  # noqa: S102
+    np = names["np"]
+    scores = names["user_factors"] @ names["item_factors"].T
+    assert names["items"].shape == (10_000, 2_048)
+    top = np.argsort(-scores, axis=1)[:, :10]
+    found = [len(set(wanted) & set(candidates)) for wanted, candidates in zip(top, names["best"], strict=True)]
+    assert np.mean(found) >= 9.5
+
+
+def test_links_in_pages_lead_somewhere():
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "native" / "README.md"]:
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_table_of_cosines_is_what_the_command_prints():
+    figures = load(ROOT / "docs" / "make_figures.py")
+    page = (ROOT / "docs" / "how-it-works.md").read_text()
+    assert figures.cosine_table() in page
+    assert figures.page_with_table(page) == page
+
+
+def test_the_demo_runs(tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "demo.py"), "--out", str(tmp_path / "overlap.png")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+    assert "CounterTree" in ran.stdout
+    assert (tmp_path / "overlap.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_benchmark_runs():
+    command = [sys.executable, str(ROOT / "benchmarks" / "bench_mapping.py"), "--rows", "20000", "--memory-at", "1.3"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+    assert 0.0 <= float(ran.stdout) < 3.0
+
+
+def test_native_readme_names_every_function():
+    text = (ROOT / "native" / "README.md").read_text()
+    stub = (ROOT / "src" / "tessella" / "_native.pyi").read_text()
+    for name in set(re.findall(r"^def (\w+)", stub, re.MULTILINE)):
+        assert f"`{name}(" in text
