@@ -24,6 +24,7 @@ constexpr int64_t LANES = 8;
 constexpr int64_t LANES = 4;
 #endif
 
+#include "exact.hpp"
 #include "prepare.hpp"
 #include "slots.hpp"
 #include "tessellation.hpp"
@@ -41,6 +42,7 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         rounded_tiles,
         fill<int32_t>,
         fill<int64_t>,
+        exact_scan,
     };
     return kernels;
 }

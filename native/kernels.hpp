@@ -32,6 +32,56 @@ struct SlotRule {
     int32_t depth;   // window of the parse tree; 0 is the counter tree
 };
 
+// Exact search: see exact.hpp.
+inline constexpr int64_t BLOCK_ITEMS = 64;
+inline constexpr int64_t STRETCH_BLOCKS = 64;
+inline constexpr int64_t MAX_PROBES = 64;
+
+struct BlockTerms {     // of the items of a block, each an upper bound
+    double norm;        // norms, with room for the rounding of scores
+    double error;       // distances between coordinates and their codes, with the same room
+    double coded_norm;  // norms of coded coordinates
+    double scale;       // what one step of a code stands for
+};
+
+struct QueryTerms {
+    double norm;
+    double error;  // distance between coordinates and their code
+    double scale;
+};
+
+struct ExactItems {
+    const float* factors;     // (n_items, n_factors), by falling norm
+    const int64_t* rows;      // (n_items) the row of each, for ties, filters and answers
+    const uint8_t* dead;      // a bit for each item that is no longer there, or null
+    const int8_t* codes;      // (n_blocks, code_size / 2, BLOCK_ITEMS, 2)
+    const int16_t* offsets;   // (n_blocks, BLOCK_ITEMS) -64 * the sum of each code, modulo 2^16
+    const BlockTerms* terms;  // (n_blocks)
+    int64_t n_items;
+    int64_t n_factors;
+    int64_t code_size;  // even
+};
+
+struct ExactQueries {
+    const float* factors;            // (n_queries, n_factors)
+    const uint8_t* codes;            // (n_queries, code_size), from 1 to 127: 64 more than the code
+    const QueryTerms* terms;         // (n_queries)
+    const uint8_t* allowed;          // a bit for each row, or null for all
+    const int64_t* excluded;         // rows, ascending for each query
+    const int64_t* excluded_starts;  // (n_queries + 1)
+    int64_t n_queries;
+};
+
+struct BestArrays {
+    float* scores;    // (n_queries, k), a heap with the worst first
+    int64_t* rows;    // (n_queries, k)
+    int64_t* counts;  // (n_queries) how many are filled
+    int64_t* scored;  // (n_queries) grows by the items scored
+    float* floors;    // (n_queries) scores that at least k items are known to reach
+    uint8_t* open;    // (n_queries) scratch
+    int64_t k;
+};
+
 struct Kernels {
     const char* name;
     // The first row with a NaN or an infinity, or n_rows.
@@ -53,6 +103,8 @@ struct Kernels {
     int64_t (*fill_wide)(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors,
                          const SlotRule& rule, const Workspace& space, const int64_t* starts, int64_t* slots,
                          float* values);
+    // Offers every live item to every query's best k, leaving out those that cannot be among them.
+    void (*exact_scan)(const ExactItems& items, const ExactQueries& queries, const BestArrays& found);
 };
 
 const Kernels& baseline_kernels();

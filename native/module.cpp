@@ -150,6 +150,70 @@ int64_t fill_wide(Matrix<const float> prepared, Matrix<const int8_t> tiles, int3
     return fill_with<int64_t>(kernels_at(level).fill_wide, prepared, tiles, {n_levels, depth}, starts, slots, values);
 }
 
+void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::optional<Vector<const uint8_t>> dead,
+                Vector<const int8_t> codes, Vector<const int16_t> offsets, Matrix<const double> block_terms,
+                Matrix<const float> queries, Matrix<const uint8_t> query_codes, Matrix<const double> query_terms,
+                std::optional<Vector<const uint8_t>> allowed, Vector<const int64_t> excluded,
+                Vector<const int64_t> excluded_starts, Matrix<float> scores, Matrix<int64_t> best_rows,
+                Vector<int64_t> counts, Vector<int64_t> scored, Vector<float> floors, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const size_t n = factors.shape(0);
+    const size_t q = queries.shape(0);
+    const size_t n_blocks = (n + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
+    require_width(factors);
+    require(rows.shape(0) == n && (!dead || dead->shape(0) >= (n + 7) / 8), "shapes differ");
+    const size_t code_size = query_codes.shape(1);
+    require(code_size % 2 == 0 && codes.shape(0) == n_blocks * code_size * BLOCK_ITEMS &&
+                offsets.shape(0) == n_blocks * BLOCK_ITEMS,
+            "shapes differ");
+    require(block_terms.shape(0) == n_blocks && block_terms.shape(1) == 4, "shapes differ");
+    require(queries.shape(1) == factors.shape(1) && query_codes.shape(0) == q, "shapes differ");
+    require(query_terms.shape(0) == q && query_terms.shape(1) == 3, "shapes differ");
+    require(scores.shape(0) == q && best_rows.shape(0) == q && best_rows.shape(1) == scores.shape(1) &&
+                counts.shape(0) == q && scored.shape(0) == q && floors.shape(0) == q && scores.shape(1) >= 1,
+            "shapes differ");
+    require(excluded_starts.shape(0) == q + 1, "shapes differ");
+    std::vector<uint8_t> open(q);
+    nb::gil_scoped_release unlocked;
+    int64_t before = 0;
+    for (size_t query = 0; query <= q; ++query) {
+        const int64_t start = excluded_starts.data()[query];
+        require(before <= start && start <= static_cast<int64_t>(excluded.shape(0)), "starts leave the arrays");
+        before = start;
+    }
+    for (size_t item = 0; item < n; ++item) {
+        const int64_t row = rows.data()[item];
+        require(row >= 0 && (!allowed || row / 8 < static_cast<int64_t>(allowed->shape(0))), "rows leave the arrays");
+    }
+    for (size_t query = 0; query < q; ++query)
+        require(counts.data()[query] >= 0 && counts.data()[query] <= static_cast<int64_t>(scores.shape(1)),
+                "counts leave the arrays");
+    const ExactItems items = {factors.data(),
+                              rows.data(),
+                              dead ? dead->data() : nullptr,
+                              codes.data(),
+                              offsets.data(),
+                              reinterpret_cast<const BlockTerms*>(block_terms.data()),
+                              static_cast<int64_t>(n),
+                              columns_of(factors),
+                              static_cast<int64_t>(code_size)};
+    const ExactQueries asked = {queries.data(),
+                                query_codes.data(),
+                                reinterpret_cast<const QueryTerms*>(query_terms.data()),
+                                allowed ? allowed->data() : nullptr,
+                                excluded.data(),
+                                excluded_starts.data(),
+                                static_cast<int64_t>(q)};
+    const BestArrays found = {scores.data(),
+                              best_rows.data(),
+                              counts.data(),
+                              scored.data(),
+                              floors.data(),
+                              open.data(),
+                              static_cast<int64_t>(scores.shape(1))};
+    kernels.exact_scan(items, asked, found);
+}
+
 }  // namespace
 }  // namespace tessella
 
@@ -176,4 +240,11 @@ NB_MODULE(_native, m) {
     m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a,
           "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
     m.def("fill_entries", &fill_wide, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a);
+    m.def("exact_scan", &exact_scan, factors, nb::arg("rows").noconvert(), nb::arg("dead").noconvert().none(),
+          nb::arg("codes").noconvert(), nb::arg("offsets").noconvert(), nb::arg("block_terms").noconvert(),
+          nb::arg("queries").noconvert(), nb::arg("query_codes").noconvert(), nb::arg("query_terms").noconvert(),
+          nb::arg("allowed").noconvert().none(), nb::arg("excluded").noconvert(),
+          nb::arg("excluded_starts").noconvert(), nb::arg("scores").noconvert(), nb::arg("best_rows").noconvert(),
+          nb::arg("counts").noconvert(), nb::arg("scored").noconvert(), nb::arg("floors").noconvert(), "level"_a,
+          "Offers every live item to every query's best, leaving out those that cannot be among them.");
 }

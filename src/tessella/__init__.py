@@ -3,6 +3,7 @@
 from importlib.metadata import version as _version
 
 from tessella._core import show_config
+from tessella.index import Index
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.sparse_map import SparseMap
 from tessella.mapping.tessellation import (
@@ -13,6 +14,7 @@ from tessella.mapping.tessellation import (
     RandomTessellation,
     Ternary,
 )
+from tessella.results import SearchResult
 from tessella.schema import Schema
 
 __version__ = _version("tessella")
@@ -22,11 +24,13 @@ __all__ = [
     "CounterTree",
     "DAry",
     "ExplicitTessellation",
+    "Index",
     "NumberedTessellation",
     "OneHot",
     "ParseTree",
     "RandomTessellation",
     "Schema",
+    "SearchResult",
     "SlotMap",
     "SparseMap",
     "Ternary",

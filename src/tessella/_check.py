@@ -155,3 +155,73 @@ def tiles(values: ArrayLike, levels: int) -> NDArray[np.int8]:
     if array.size and max(-int(array.min()), int(array.max())) > levels:
         raise ValueError(f"tiles holds values beyond {levels}, the number of levels.")
     return np.ascontiguousarray(array, dtype=np.int8)
+
+
+def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArray[np.float32]:
+    """`values` as a checked, C-ordered float32 matrix that is nobody else's to change."""
+    matrix = factors(values, name, n_factors)
+    taken = np.empty(matrix.shape, np.float32)
+    for rows in row_blocks(matrix):
+        taken[rows] = block(matrix, rows, name)
+    return taken
+
+
+def products_fit(queries: NDArray[np.float32], longest: float) -> None:
+    """Refuse queries whose inner products with an item of that norm could leave float32."""
+    norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
+    large = np.flatnonzero(norms * longest > 1e38)
+    if large.size:
+        raise ValueError(
+            f"queries has norm {norms[large[0]]:.3g} in row {large[0]} and an item {longest:.3g}: their product is too "
+            "large for float32; scale the factors down."
+        )
+
+
+def ids(values: ArrayLike, count: int | None, *, unique: bool = True) -> NDArray[Any]:
+    """`values` as an array of `count` ids: int64 or text."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError("ids is not a flat sequence.") from None
+    if array.ndim != 1:
+        raise ValueError(f"ids has {array.ndim} dimensions, but must have 1.")
+    if count is not None and len(array) != count:
+        raise ValueError(f"ids has {len(array)} entries, but there are {count} items.")
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
+        array = array.astype(np.str_)
+    if not len(array):
+        return array.astype(np.str_ if array.dtype.kind == "U" else np.int64)
+    if array.dtype.kind not in "iuU":
+        raise TypeError(f"ids holds {array.dtype}, but must hold whole numbers or texts.")
+    if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"ids holds {array.max()}, but ids must fit int64.")
+    if array.dtype.kind != "U":
+        array = array.astype(np.int64)
+        if array.min() == -1:
+            raise ValueError("ids holds -1, which stands for a missing answer; use another number.")
+    if unique:
+        found, counts = np.unique(array, return_counts=True)
+        if len(found) < len(array):
+            raise ValueError(f"ids holds {found[counts > 1][0].item()!r} more than once.")
+    return np.array(array)
+
+
+def is_list_of_lists(values: object) -> bool:
+    """Whether `values` holds sequences of ids rather than ids."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 2
+    return (
+        isinstance(values, list | tuple)
+        and bool(values)
+        and all(isinstance(part, list | tuple | set | np.ndarray) for part in values)
+    )
+
+
+def id_lists(values: Any, name: str, n: int) -> list[NDArray[Any]]:
+    """`values` as `n` arrays of ids."""
+    lists = list(values) if isinstance(values, list | tuple | np.ndarray) else None
+    if lists is None or not all(isinstance(part, list | tuple | set | np.ndarray | range) for part in lists):
+        raise TypeError(f"{name} is neither a sparse matrix nor a list of sequences of ids.")
+    if len(lists) != n:
+        raise ValueError(f"{name} has {len(lists)} sequences of ids, but there are {n} queries.")
+    return [ids(sorted(part) if isinstance(part, set) else part, None, unique=False) for part in lists]

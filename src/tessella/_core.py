@@ -63,6 +63,27 @@ class Kernels(Protocol):
         values: NDArray[np.float32],
         level: int,
     ) -> int: ...
+    def exact_scan(
+        self,
+        factors: NDArray[np.float32],
+        rows: NDArray[np.int64],
+        dead: NDArray[np.uint8] | None,
+        codes: NDArray[np.int8],
+        offsets: NDArray[np.int16],
+        block_terms: NDArray[np.float64],
+        queries: NDArray[np.float32],
+        query_codes: NDArray[np.uint8],
+        query_terms: NDArray[np.float64],
+        allowed: NDArray[np.uint8] | None,
+        excluded: NDArray[np.int64],
+        excluded_starts: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        best_rows: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        scored: NDArray[np.int64],
+        floors: NDArray[np.float32],
+        level: int,
+    ) -> None: ...
 
 
 @dataclass(frozen=True)

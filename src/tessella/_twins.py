@@ -191,3 +191,56 @@ def fill_entries(
     """Each row's entries under a parse tree, or the counter tree where depth is 0."""
     row_slots = window_slots(tiles, n_levels, depth) if depth else counter_slots(tiles)
     return place_entries(prepared, row_slots, starts, slots, values)
+
+
+def scores_of(queries: Floats, factors: Floats) -> Floats:
+    """Inner products in float32, in 16 fixed stripes folded in a fixed order."""
+    stripes = np.zeros((len(queries), len(factors), STRIPES), np.float32)
+    for first in range(0, factors.shape[1], STRIPES):
+        part = factors[:, first : first + STRIPES]
+        stripes[:, :, : part.shape[1]] += queries[:, None, first : first + STRIPES] * part
+    for half in (8, 4, 2, 1):
+        stripes[:, :, :half] += stripes[:, :, half : 2 * half]
+    return stripes[:, :, 0]
+
+
+def exact_scan(
+    factors: Floats,
+    rows: NDArray[np.int64],
+    dead: NDArray[np.uint8] | None,
+    codes: NDArray[np.int8],
+    offsets: NDArray[np.int16],
+    block_terms: Doubles,
+    queries: Floats,
+    query_codes: NDArray[np.uint8],
+    query_terms: Doubles,
+    allowed: NDArray[np.uint8] | None,
+    excluded: NDArray[np.int64],
+    excluded_starts: NDArray[np.int64],
+    scores: Floats,
+    best_rows: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    scored: NDArray[np.int64],
+    floors: Floats,
+    level: int,
+) -> None:
+    """Offer every live item to every query's best; without codes and bounds, by scoring all of them."""
+    k = scores.shape[1]
+    live = (
+        np.ones(len(rows), bool) if dead is None else ~np.unpackbits(dead, bitorder="little")[: len(rows)].astype(bool)
+    )
+    if allowed is not None:
+        live &= np.unpackbits(allowed, bitorder="little")[rows].astype(bool)
+    for query in range(len(queries)):
+        seen = excluded[excluded_starts[query] : excluded_starts[query + 1]]
+        here = live & ~np.isin(rows, seen)
+        found = np.concatenate([
+            scores_of(queries[query : query + 1], factors[first : first + 2**14])[0]
+            for first in range(0, len(factors), 2**14)
+        ] or [np.empty(0, np.float32)])  # fmt: skip
+        all_scores = np.concatenate([scores[query, : counts[query]], found[here]])
+        all_rows = np.concatenate([best_rows[query, : counts[query]], rows[here]])
+        best = np.lexsort((all_rows, -all_scores))[:k]
+        counts[query] = len(best)
+        scores[query, : len(best)], best_rows[query, : len(best)] = all_scores[best], all_rows[best]
+        scored[query] += len(rows)

@@ -1,0 +1,243 @@
+// Certified exact search: queries -> the true top k. Included by kernels.cpp, once a level.
+//
+// Items lie in blocks of 64 in order of falling norm. Each has a code of 32 small integers: 31 principal coordinates
+// and the norm of the rest, so that for a query coded alike, code product + slack bounds the score from above. An item
+// whose bound is below the k-th best score is left out; the others are scored. Codes are integers and sums wrap
+// around, so a level cannot change what is left out.
+
+// Sum of products in 16 fixed stripes folded in a fixed order: the score of an item.
+float score_of(const float* query, const float* item, int64_t n_factors) {
+    float stripes[16] = {};
+    int64_t j = 0;
+    for (; j + 16 <= n_factors; j += 16)
+        for (int l = 0; l < 16; ++l) stripes[l] += query[j + l] * item[j + l];
+    for (int l = 0; j + l < n_factors; ++l) stripes[l] += query[j + l] * item[j + l];
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; ++l) stripes[l] += stripes[l + half];
+    return stripes[0];
+}
+
+// The best answers of one query so far, worst first: a heap by (score, then earlier row).
+struct Best {
+    float* scores;
+    int64_t* rows;
+    int64_t count;
+    int64_t k;
+};
+
+bool worse(float score, int64_t row, float other_score, int64_t other_row) {
+    return score < other_score || (score == other_score && row > other_row);
+}
+
+void sift_down(const Best& best, int64_t at) {
+    const float score = best.scores[at];
+    const int64_t row = best.rows[at];
+    while (true) {
+        int64_t child = 2 * at + 1;
+        if (child >= best.count) break;
+        if (child + 1 < best.count &&
+            worse(best.scores[child + 1], best.rows[child + 1], best.scores[child], best.rows[child]))
+            ++child;
+        if (!worse(best.scores[child], best.rows[child], score, row)) break;
+        best.scores[at] = best.scores[child];
+        best.rows[at] = best.rows[child];
+        at = child;
+    }
+    best.scores[at] = score;
+    best.rows[at] = row;
+}
+
+void sift_up(const Best& best, int64_t at) {
+    const float score = best.scores[at];
+    const int64_t row = best.rows[at];
+    while (at > 0) {
+        const int64_t parent = (at - 1) / 2;
+        if (!worse(score, row, best.scores[parent], best.rows[parent])) break;
+        best.scores[at] = best.scores[parent];
+        best.rows[at] = best.rows[parent];
+        at = parent;
+    }
+    best.scores[at] = score;
+    best.rows[at] = row;
+}
+
+void keep(Best& best, float score, int64_t row) {
+    if (best.count < best.k) {
+        best.scores[best.count] = score;
+        best.rows[best.count] = row;
+        sift_up(best, best.count++);
+    } else if (worse(best.scores[0], best.rows[0], score, row)) {
+        best.scores[0] = score;
+        best.rows[0] = row;
+        sift_down(best, 0);
+    }
+}
+
+// The code products of a block's 64 items.
+void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
+                   int16_t* products) {
+#if defined(__AVX2__)
+    __m256i sums[4];
+    for (int v = 0; v < 4; ++v) sums[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(offsets) + v);
+    for (int64_t at = 0; at < code_size; at += 2) {
+        int16_t both;
+        __builtin_memcpy(&both, query + at, sizeof both);
+        const __m256i factor = _mm256_set1_epi16(both);
+        const __m256i* column = reinterpret_cast<const __m256i*>(codes + at * BLOCK_ITEMS);
+        for (int v = 0; v < 4; ++v)
+            sums[v] = _mm256_add_epi16(sums[v], _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column + v)));
+    }
+    for (int v = 0; v < 4; ++v) _mm256_store_si256(reinterpret_cast<__m256i*>(products) + v, sums[v]);
+#else
+    uint16_t sums[BLOCK_ITEMS];
+    for (int i = 0; i < BLOCK_ITEMS; ++i) sums[i] = static_cast<uint16_t>(offsets[i]);
+    for (int64_t at = 0; at < code_size; at += 2) {
+        const int8_t* column = codes + at * BLOCK_ITEMS;
+        const int32_t one = query[at];
+        const int32_t two = query[at + 1];
+        for (int i = 0; i < BLOCK_ITEMS; ++i)
+            sums[i] = static_cast<uint16_t>(sums[i] + one * column[2 * i] + two * column[2 * i + 1]);
+    }
+    for (int i = 0; i < BLOCK_ITEMS; ++i) products[i] = static_cast<int16_t>(sums[i]);
+#endif
+}
+
+// Which of them are at least `limit`, as bits.
+uint64_t reaching(const int16_t* products, int32_t limit) {
+    if (limit <= -32768) return ~uint64_t{0};
+    if (limit > 32767) return 0;
+    uint64_t found = 0;
+#if defined(__AVX2__)
+    const __m256i bar = _mm256_set1_epi16(static_cast<int16_t>(limit - 1));
+    const __m256i* sums = reinterpret_cast<const __m256i*>(products);
+    for (int v = 0; v < 4; v += 2) {
+        const __m256i packed =
+            _mm256_permute4x64_epi64(_mm256_packs_epi16(_mm256_cmpgt_epi16(_mm256_load_si256(sums + v), bar),
+                                                        _mm256_cmpgt_epi16(_mm256_load_si256(sums + v + 1), bar)),
+                                     0xd8);
+        found |= static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(packed))) << (16 * v);
+    }
+#else
+    for (int i = 0; i < BLOCK_ITEMS; ++i) found |= static_cast<uint64_t>(products[i] >= limit) << i;
+#endif
+    return found;
+}
+
+bool contains(const int64_t* sorted, int64_t n, int64_t value) {
+    while (n > 0) {
+        const int64_t half = n / 2;
+        if (sorted[half] == value) return true;
+        if (sorted[half] < value) {
+            sorted += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return false;
+}
+
+// Whether an item is there and may be an answer to any query.
+bool present(const ExactItems& items, const ExactQueries& queries, int64_t place) {
+    const int64_t row = items.rows[place];
+    if (items.dead && (items.dead[place / 8] >> (place % 8) & 1)) return false;
+    return !queries.allowed || (queries.allowed[row / 8] >> (row % 8) & 1);
+}
+
+// Whether one query leaves an item out.
+bool is_excluded(const ExactQueries& queries, int64_t query, int64_t row) {
+    const int64_t first = queries.excluded_starts[query];
+    const int64_t n = queries.excluded_starts[query + 1] - first;
+    return n > 0 && contains(queries.excluded + first, n, row);
+}
+
+// A score that at least k eligible items reach, or minus infinity: the k-th best of the most promising items of the
+// first blocks, which hold the longest.
+float first_floor(const ExactItems& items, const ExactQueries& queries, int64_t query, int64_t k) {
+    const int64_t n_blocks = items.n_items / BLOCK_ITEMS;  // whole ones
+    if (k > MAX_PROBES / 2 || n_blocks < 2 * k) return -__builtin_inff();
+    const int64_t probes = n_blocks < MAX_PROBES ? n_blocks : MAX_PROBES;
+    float promises[MAX_PROBES];
+    int64_t places[MAX_PROBES];
+    alignas(64) int16_t products[BLOCK_ITEMS];
+    for (int64_t block = 0; block < probes; ++block) {
+        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
+                      items.offsets + block * BLOCK_ITEMS, items.code_size, products);
+        int16_t most = products[0];
+        for (int i = 1; i < BLOCK_ITEMS; ++i) most = products[i] > most ? products[i] : most;
+        int64_t at = 0;
+        while (products[at] != most) ++at;
+        promises[block] = static_cast<float>(items.terms[block].scale) * static_cast<float>(most);
+        places[block] = block * BLOCK_ITEMS + at;
+    }
+    float scores[MAX_PROBES];
+    int64_t rows[MAX_PROBES];
+    Best best = {scores, rows, 0, k};
+    for (int64_t wanted = 0; wanted < k + k / 2 + 2 && wanted < probes; ++wanted) {
+        int64_t next = 0;
+        for (int64_t block = 1; block < probes; ++block) next = promises[block] > promises[next] ? block : next;
+        promises[next] = -__builtin_inff();
+        const int64_t row = items.rows[places[next]];
+        if (!present(items, queries, places[next]) || is_excluded(queries, query, row)) continue;
+        const float* item = items.factors + places[next] * items.n_factors;
+        keep(best, score_of(queries.factors + query * items.n_factors, item, items.n_factors), row);
+    }
+    return best.count == k ? best.scores[0] : -__builtin_inff();
+}
+
+// One query over some blocks. Returns false when no later block can hold an answer.
+bool scan_blocks(const ExactItems& items, const ExactQueries& queries, int64_t query, int64_t first, int64_t last,
+                 float floor, Best& best, int64_t& scored) {
+    const float* factor = queries.factors + query * items.n_factors;
+    const uint8_t* code = queries.codes + query * items.code_size;
+    const QueryTerms& terms = queries.terms[query];
+    const double underflow = static_cast<double>(items.n_factors) * 0x1p-148;  // what products may lose near zero
+    alignas(64) int16_t products[BLOCK_ITEMS];
+    for (int64_t block = first; block < last; ++block) {
+        const BlockTerms& bounds = items.terms[block];
+        const float bar = best.count == best.k && best.scores[0] > floor ? best.scores[0] : floor;
+        if (terms.norm * bounds.norm + underflow < static_cast<double>(bar)) return false;
+        const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
+        const double least = (static_cast<double>(bar) - slack) / (terms.scale * bounds.scale);
+        const int32_t limit = least > 40000.0 ? 40000 : least < -32768.0 ? -32768 : static_cast<int32_t>(least);
+        code_products(code, items.codes + block * items.code_size * BLOCK_ITEMS, items.offsets + block * BLOCK_ITEMS,
+                      items.code_size, products);
+        uint64_t candidates = reaching(products, limit);
+        const int64_t here = items.n_items - block * BLOCK_ITEMS;
+        if (here < BLOCK_ITEMS) candidates &= (uint64_t{1} << here) - 1;
+        for (uint64_t left = candidates; left; left &= left - 1) {
+            const float* item = items.factors + (block * BLOCK_ITEMS + __builtin_ctzll(left)) * items.n_factors;
+            for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
+        }
+        for (; candidates; candidates &= candidates - 1) {
+            const int64_t place = block * BLOCK_ITEMS + __builtin_ctzll(candidates);
+            if (!present(items, queries, place)) continue;
+            const int64_t row = items.rows[place];
+            const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
+            ++scored;
+            if (best.count == best.k && !worse(best.scores[0], best.rows[0], score, row)) continue;
+            if (!is_excluded(queries, query, row)) keep(best, score, row);
+        }
+    }
+    return true;
+}
+
+// A stretch of blocks small enough for the cache goes past all queries before the next.
+void exact_scan(const ExactItems& items, const ExactQueries& queries, const BestArrays& found) {
+    const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
+    for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS) {
+        const int64_t last = first + STRETCH_BLOCKS < n_blocks ? first + STRETCH_BLOCKS : n_blocks;
+        for (int64_t query = 0; query < queries.n_queries; ++query) {
+            float& floor = found.floors[query];
+            if (first == 0) {
+                const float seen = first_floor(items, queries, query, found.k);
+                floor = seen > floor ? seen : floor;
+                found.open[query] = 1;
+            }
+            if (!found.open[query]) continue;
+            Best best = {found.scores + query * found.k, found.rows + query * found.k, found.counts[query], found.k};
+            found.open[query] = scan_blocks(items, queries, query, first, last, floor, best, found.scored[query]);
+            found.counts[query] = best.count;
+        }
+    }
+}

@@ -1,0 +1,395 @@
+"""Index: the front door. Build it from item factors, search it, change it while it serves."""
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _check
+from tessella._core import thread_count
+from tessella.results import SearchResult
+from tessella.retrieval.exact import Axes, ExactItems, Filters, search
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Some of the items, never changed once made. `ids` and `places` go by ascending row."""
+
+    items: ExactItems
+    ids: NDArray[Any]
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]  # where `items` has each row
+    by_id: NDArray[np.int64] | None  # order that sorts the ids, or None where they ascend
+    dead: NDArray[np.uint8] | None  # a bit for each place whose item was removed
+    n_live: int
+
+    @classmethod
+    def build(cls, factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int64], axes: Axes) -> Self:
+        """A segment of checked factors, by ascending row."""
+        items = ExactItems.build(factors, rows, axes)
+        by_id = None if (ids[:-1] < ids[1:]).all() else np.argsort(ids, kind="stable")
+        return cls(items, ids, rows, np.argsort(items.rows), by_id, None, len(rows))
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Which items are there, by ascending row."""
+        if self.dead is None:
+            return np.ones(len(self.rows), np.bool_)
+        return ~np.unpackbits(self.dead, bitorder="little", count=len(self.rows)).astype(np.bool_)[self.places]
+
+    def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """The position of each id by ascending row, or -1 where it is not there."""
+        if not len(self.ids):
+            return np.full(len(ids), -1)
+        sorter = self.by_id
+        at = np.minimum(np.searchsorted(self.ids, ids, sorter=sorter), len(self.ids) - 1)
+        found = at if sorter is None else sorter[at]
+        return np.where((self.ids[found] == ids) & self.live[found], found, -1)
+
+    def without(self, positions: NDArray[np.int64]) -> Self:
+        """The segment with some more items removed."""
+        bits = np.zeros(-(-len(self.rows) // 8) * 8, np.uint8)
+        if self.dead is not None:
+            bits |= np.unpackbits(self.dead, bitorder="little")
+        bits[self.places[positions]] = 1
+        dead = np.packbits(bits, bitorder="little")
+        return replace(self, dead=dead, n_live=self.n_live - len(positions))
+
+    def factors_at(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Factors of items, by their positions."""
+        return self.items.factors[self.places[positions]]
+
+
+@dataclass(frozen=True)
+class State:
+    """One version of the index. A search takes it once, so it never sees half a change."""
+
+    segments: tuple[Segment, ...]
+    version: int
+    next_row: int
+
+
+def merged(segments: tuple[Segment, ...], axes: Axes) -> Segment:
+    """One segment with the live items of several."""
+    live = [segment.live for segment in segments]
+    rows = np.concatenate([segment.rows[kept] for segment, kept in zip(segments, live, strict=True)])
+    order = np.argsort(rows)
+    positions = [np.flatnonzero(kept) for kept in live]
+    parts = list(zip(segments, positions, strict=True))
+    factors = np.concatenate([segment.factors_at(kept) for segment, kept in parts])
+    ids = np.concatenate([segment.ids[kept] for segment, kept in parts])
+    return Segment.build(factors[order], ids[order], rows[order], axes)
+
+
+def tidy(segments: tuple[Segment, ...], axes: Axes) -> tuple[Segment, ...]:
+    """Merge what has piled up: each segment stays at least twice as large as the next, and mostly alive."""
+    kept = [segment for segment in segments if segment.n_live]
+    for at, segment in enumerate(kept):
+        if 2 * segment.n_live < len(segment.rows):
+            kept[at] = merged((segment,), axes)
+    while len(kept) > 1 and kept[-2].n_live < 2 * kept[-1].n_live:
+        kept[-2:] = [merged((kept[-2], kept[-1]), axes)]
+    return tuple(kept)
+
+
+class Index:
+    """Serves the items with the largest inner products, exactly, while items come and go.
+
+    Make one with `build`. Any number of threads may search while one changes the index; each search sees one version.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> rng = np.random.default_rng(0)
+    >>> item_factors, user_factors = rng.standard_normal((1000, 16)), rng.standard_normal((3, 16))
+    >>> index = ts.Index.build(item_factors)
+    >>> found = index.search(user_factors, k=2)
+    >>> found.ids
+    array([[119, 325],
+           [591, 799],
+           [906, 237]])
+    >>> bool(found.certified.all())
+    True
+    >>> index.remove([119])
+    >>> index.add([10 * user_factors[0]], ids=[5000])
+    >>> index.search(user_factors[0], k=2).ids
+    array([5000,  325])
+    """
+
+    def __init__(self, state: State, axes: Axes, n_factors: int) -> None:
+        self._state = state
+        self._axes = axes
+        self._n_factors = n_factors
+        self._writing = threading.Lock()
+        _indexes.add(self)
+
+    @classmethod
+    def build(cls, item_factors: ArrayLike, ids: ArrayLike | None = None) -> Self:
+        """An index of item factors.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n_items, n_factors)
+            Finite numbers, at least one row; kept in float32.
+        ids : array_like of shape (n_items,), default None
+            Different whole numbers or texts; None numbers items from 0. Fixed for an item's life.
+        """
+        factors = _check.all_factors(item_factors, "item_factors")
+        if not len(factors):
+            raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
+        checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
+        axes = Axes.fit(factors)
+        rows = np.arange(len(factors))
+        return cls(State((Segment.build(factors, checked, rows, axes),), 0, len(rows)), axes, factors.shape[1])
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        exclude: Any = None,
+        allow: Any = None,
+        threads: int | None = None,
+    ) -> SearchResult:
+        """The true top k of each query.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors) or (n_factors,)
+            User factors.
+        k : int, default 10
+            How many items to return, at least 1. Where fewer can be: id -1 (None for text ids) and score -inf.
+        exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
+            Items that are no answer to a query, such as those a user has seen. Columns go by `ids`. Unknown ids are
+            passed over.
+        allow : sequence of ids, or list of n_queries sequences of ids, default None
+            The only items that may be answers, to all queries or to each. Unknown ids are passed over.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Returns
+        -------
+        found : SearchResult
+            ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first.
+        """
+        count = thread_count(threads)
+        array = _check.numbers(queries, "queries")
+        asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", self._n_factors)
+        wanted = _check.whole_number(k, "k", 1)
+        state = self._state
+        kept = min(wanted, max(1, sum(segment.n_live for segment in state.segments)))
+        segments = [(segment.items, segment.dead) for segment in state.segments]
+        _check.products_fit(asked, max((items.longest for items, _ in segments), default=0.0))
+        excluded, starts = self._excluded_rows(state, exclude, len(asked))
+        rows = np.full((len(asked), wanted), -1)
+        scores = np.full((len(asked), wanted), -np.inf, np.float32)
+        scored = np.zeros(len(asked), np.int64)
+        for part, bits in self._allowed_rows(state, allow, len(asked)):
+            filters = Filters(bits, excluded, starts[part.start : part.stop + 1])
+            answers = search(segments, asked[part], kept, filters, count)
+            rows[part, :kept], scores[part, :kept], scored[part] = answers
+        result = SearchResult(self._ids_of(state, rows), scores, scored, np.ones(len(asked), np.bool_))
+        return result if array.ndim == 2 else SearchResult(*(part[0] for part in result))
+
+    def _excluded_rows(self, state: State, exclude: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows left out for each query, ascending, one query after another, and where each begins."""
+        if exclude is None:
+            return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
+        if scipy.sparse.issparse(exclude):
+            matrix = scipy.sparse.csr_array(exclude)
+            if matrix.shape != (n, len(self)):
+                raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, len(self))}.")
+            matrix.sum_duplicates()
+            matrix.sort_indices()
+            live = np.concatenate([segment.rows[segment.live] for segment in state.segments] or [np.zeros(0, np.int64)])
+            return np.sort(live)[matrix.indices], matrix.indptr.astype(np.int64)
+        lists = _check.id_lists(exclude, "exclude", n)
+        found = [np.sort(self._rows_of(state, ids)) for ids in lists]
+        return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
+
+    def _allowed_rows(self, state: State, allow: Any, n: int) -> list[tuple[slice, NDArray[np.uint8] | None]]:
+        """Bits of the rows that may be answers, for stretches of queries that share them."""
+        if allow is None:
+            return [(slice(0, n), None)]
+        if _check.is_list_of_lists(allow):
+            lists = _check.id_lists(allow, "allow", n)
+            return [(slice(query, query + 1), self._bits(state, ids)) for query, ids in enumerate(lists)]
+        return [(slice(0, n), self._bits(state, _check.id_lists([allow], "allow", 1)[0]))]
+
+    def _bits(self, state: State, ids: NDArray[Any]) -> NDArray[np.uint8]:
+        bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
+        bits[self._rows_of(state, ids)] = 1
+        return np.packbits(bits, bitorder="little")
+
+    def _rows_of(self, state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows of those ids that are there."""
+        rows = [np.zeros(0, np.int64)]
+        for segment in state.segments:
+            if len(ids) and ids.dtype.kind == segment.ids.dtype.kind:
+                found = segment.find(ids)
+                rows.append(segment.rows[found[found >= 0]])
+        return np.unique(np.concatenate(rows))
+
+    def _ids_of(self, state: State, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Ids of rows; -1 or None for row -1."""
+        text = any(segment.ids.dtype.kind == "U" for segment in state.segments)
+        ids: NDArray[Any] = np.full(rows.shape, None if text else -1, object if text else np.int64)
+        for segment in state.segments:
+            at = np.minimum(np.searchsorted(segment.rows, rows), len(segment.rows) - 1)
+            here = segment.rows[at] == rows
+            ids[here] = segment.ids[at[here]]
+        return ids
+
+    def _locate(self, state: State, ids: NDArray[Any]) -> list[NDArray[np.int64]]:
+        """For each segment, the position of each id or -1; an id that is nowhere is refused."""
+        found = [
+            segment.find(ids) if ids.dtype.kind == segment.ids.dtype.kind else np.full(len(ids), -1)
+            for segment in state.segments
+        ]
+        missing = np.flatnonzero(np.all([at < 0 for at in found], axis=0)) if found else np.arange(len(ids))
+        if missing.size:
+            raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
+        return found
+
+    def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
+        """Add items; the next search sees them.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n, n_factors)
+            Finite numbers.
+        ids : array_like of shape (n,)
+            New ids of the same kind as those in the index.
+        """
+        factors = _check.all_factors(item_factors, "item_factors", self._n_factors)
+        checked = _check.ids(ids, len(factors))
+        with self._writing:
+            state = self._state
+            self._same_kind(state, checked)
+            known = [checked[segment.find(checked) >= 0] for segment in state.segments]
+            clash = np.concatenate([*known, checked[:0]])
+            if clash.size:
+                raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
+            rows = state.next_row + np.arange(len(factors))
+            fresh = (
+                (*state.segments, Segment.build(factors, checked, rows, self._axes)) if len(rows) else state.segments
+            )
+            self._publish(fresh, state.next_row + len(rows))
+
+    def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
+        """Give items new factors; they keep their place among equals.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n, n_factors)
+            Finite numbers.
+        ids : array_like of shape (n,)
+            Ids in the index.
+        """
+        factors = _check.all_factors(item_factors, "item_factors", self._n_factors)
+        checked = _check.ids(ids, len(factors))
+        with self._writing:
+            state = self._state
+            found = self._locate(state, checked)
+            rows = np.full(len(checked), -1)
+            for segment, at in zip(state.segments, found, strict=True):
+                rows[at >= 0] = segment.rows[at[at >= 0]]
+            order = np.argsort(rows)
+            rest = self._without(state, found)
+            fresh = Segment.build(factors[order], checked[order], rows[order], self._axes) if len(rows) else None
+            self._publish((*rest, fresh) if fresh else rest, state.next_row)
+
+    def remove(self, ids: ArrayLike) -> None:
+        """Remove items; the next search no longer sees them.
+
+        Parameters
+        ----------
+        ids : array_like of shape (n,)
+            Ids in the index.
+        """
+        checked = _check.ids(ids, None)
+        with self._writing:
+            state = self._state
+            self._publish(self._without(state, self._locate(state, checked)), state.next_row)
+
+    @staticmethod
+    def _without(state: State, found: list[NDArray[np.int64]]) -> tuple[Segment, ...]:
+        parts = zip(state.segments, found, strict=True)
+        return tuple(segment.without(at[at >= 0]) if (at >= 0).any() else segment for segment, at in parts)
+
+    @staticmethod
+    def _same_kind(state: State, ids: NDArray[Any]) -> None:
+        kinds = {"U": "texts", "i": "whole numbers"}
+        for segment in state.segments:
+            if len(ids) and segment.ids.dtype.kind != ids.dtype.kind:
+                raise TypeError(
+                    f"ids are {kinds[ids.dtype.kind]}, but those in the index are {kinds[segment.ids.dtype.kind]}."
+                )
+
+    def _publish(self, segments: tuple[Segment, ...], next_row: int) -> None:
+        self._state = State(tidy(segments, self._axes), self._state.version + 1, next_row)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """Ids of the items, in the order in which they came."""
+        segments = self._state.segments
+        rows = [segment.rows[segment.live] for segment in segments]
+        if not segments:
+            return np.zeros(0, np.int64)
+        ids = np.concatenate([segment.ids[segment.live] for segment in segments])
+        return ids[np.argsort(np.concatenate(rows))]
+
+    @property
+    def version(self) -> int:
+        """How many changes there have been."""
+        return self._state.version
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays, factors included."""
+        own = 0
+        for segment in self._state.segments:
+            arrays = (segment.ids, segment.rows, segment.places, segment.by_id, segment.dead)
+            own += segment.items.nbytes + segment.items.factors.nbytes
+            own += sum(array.nbytes for array in arrays if array is not None)
+        return own + self._axes.head.nbytes
+
+    def __len__(self) -> int:
+        return sum(segment.n_live for segment in self._state.segments)
+
+    def __contains__(self, item_id: object) -> bool:
+        if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):
+            return False
+        return bool(self._rows_of(self._state, _check.ids([item_id], 1)).size)
+
+    def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
+        """Factors of items, by id or ids."""
+        single = np.ndim(ids) == 0
+        checked = _check.ids([ids] if single else ids, None, unique=False)
+        state = self._state
+        factors = np.empty((len(checked), self._n_factors), np.float32)
+        for segment, at in zip(state.segments, self._locate(state, checked), strict=True):
+            factors[at >= 0] = segment.factors_at(at[at >= 0])
+        return factors[0] if single else factors
+
+    def __repr__(self) -> str:
+        return f"Index of {len(self):,} items x {self._n_factors} factors, {self.nbytes / 2**20:,.1f} MiB"
+
+
+_indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()
+
+
+def _release_locks() -> None:
+    """In a forked child no other thread is left that could be writing."""
+    for index in _indexes:
+        index._writing = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_locks)

@@ -1,0 +1,1 @@
+"""The paper, part two: queries -> candidates -> scores -> top k."""

@@ -1,0 +1,262 @@
+"""Index: the true top k under filters and changes, held to brute force."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import NATIVE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella import _core, _twins
+
+
+def brute_force(factors, ids, queries, k, exclude=None, allow=None):
+    """Ids and scores by scoring everything, in the library's own arithmetic; ties go to the earlier item."""
+    scores = _twins.scores_of(queries, factors)
+    found_ids, found_scores = [], []
+    for query, row in enumerate(scores):
+        kept = np.ones(len(ids), bool)
+        if exclude is not None:
+            kept &= ~np.isin(ids, exclude[query])
+        if allow is not None:
+            kept &= np.isin(ids, allow[query])
+        order = [i for i in np.lexsort((np.arange(len(ids)), -row)) if kept[i]][:k]
+        missing = k - len(order)
+        found_ids.append([ids[i] for i in order] + [-1] * missing)
+        found_scores.append([row[i] for i in order] + [-np.inf] * missing)
+    return np.array(found_ids), np.array(found_scores, np.float32)
+
+
+def assert_same(found, ids, scores):
+    np.testing.assert_array_equal(found.ids, ids)
+    assert found.scores.tobytes() == np.asarray(scores, np.float32).tobytes()
+    assert found.certified.all()
+
+
+KINDS = {
+    "gaussian": lambda rng, n, k: rng.standard_normal((n, k)),
+    "whole": lambda rng, n, k: rng.integers(-2, 3, (n, k)),
+    "skewed": lambda rng, n, k: rng.standard_normal((n, k)) * rng.lognormal(0, 2, (n, 1)),
+    "negative": lambda rng, n, k: -np.abs(rng.standard_normal((n, k))),
+    "repeated": lambda rng, n, k: np.repeat(rng.standard_normal((n // 9 + 1, k)), 9, axis=0)[:n],
+    "unit": lambda rng, n, k: (lambda z: z / np.linalg.norm(z, axis=1, keepdims=True))(rng.standard_normal((n, k))),
+    "zero": lambda rng, n, k: np.zeros((n, k)),  # noqa: ARG005
+    "tiny": lambda rng, n, k: rng.standard_normal((n, k)) * 1e-30,
+    "decaying": lambda rng, n, k: rng.standard_normal((n, k)) * 0.7 ** np.arange(k),
+}
+
+
+@st.composite
+def cases(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n, k, queries = draw(st.integers(1, 400)), draw(st.integers(1, 70)), draw(st.integers(0, 5))
+    kinds = st.sampled_from(sorted(KINDS))
+    items = KINDS[draw(kinds)](rng, n, k).astype(np.float32)
+    users = KINDS[draw(kinds)](rng, queries, k).astype(np.float32)
+    return items, users, draw(st.integers(1, 40)), rng
+
+
+@settings(max_examples=400)
+@given(cases())
+def test_search_is_brute_force(case):
+    items, users, k, _ = case
+    found = ts.Index.build(items).search(users, k)
+    assert_same(found, *[part.reshape(len(users), k) for part in brute_force(items, np.arange(len(items)), users, k)])
+    assert (found.scored <= len(items)).all()
+
+
+@settings(max_examples=150)
+@given(cases(), st.floats(0, 1), st.floats(0, 1), st.booleans())
+def test_filters_are_brute_force(case, excluded, allowed, each):
+    items, users, k, rng = case
+    n, q = len(items), len(users)
+    ids = rng.permutation(10 * n)[:n]
+    index = ts.Index.build(items, ids)
+    seen = rng.random((q, n)) < excluded
+    exclude = [ids[row] for row in seen]
+    allow = [ids[rng.random(n) < allowed] for _ in range(q)]
+    if not each:
+        allow = allow[:1] * q
+    expected = [part.reshape(q, k) for part in brute_force(items, ids, users, k, exclude, allow)]
+    given_allow = allow if each or not q else allow[0]
+    if each and not q:
+        given_allow = None
+    assert_same(index.search(users, k, exclude=exclude if q else None, allow=given_allow), *expected)
+    assert_same(index.search(users, k, exclude=scipy.sparse.csr_array(seen), allow=given_allow), *expected)
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_large_sets_are_brute_force(name, rng):
+    items = KINDS[name](rng, 9000, 64).astype(np.float32)
+    users = rng.standard_normal((20, 64)).astype(np.float32)
+    for k in (1, 10, 100):
+        assert_same(ts.Index.build(items).search(users, k), *brute_force(items, np.arange(9000), users, k))
+
+
+@NATIVE
+def test_bounds_discard_most_of_skewed_items(rng):
+    items = KINDS["skewed"](rng, 20_000, 32).astype(np.float32)
+    assert ts.Index.build(items).search(rng.standard_normal((50, 32)), 10).scored.mean() < 1000
+
+
+def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
+    items = rng.standard_normal((3000, 40)) * rng.lognormal(0, 1, (3000, 1))
+    users = rng.standard_normal((300, 40)).astype(np.float32)
+    index = ts.Index.build(items)
+    expected = index.search(users, threads=1)
+    for threads in (2, 7):
+        for found, wanted in zip(index.search(users, threads=threads), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    alone = [index.search(user) for user in users[:40]]
+    for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
+        np.testing.assert_array_equal(np.array(part), wanted[:40])
+    for level in _core.simd_levels():
+        monkeypatch.setenv("TESSELLA_SIMD", level)
+        found = index.search(users[:40])
+        np.testing.assert_array_equal(found.ids, expected.ids[:40])
+        assert found.scores.tobytes() == expected.scores[:40].tobytes()
+        if level != "numpy":
+            np.testing.assert_array_equal(found.scored, expected.scored[:40])
+
+
+operations = st.lists(
+    st.tuples(st.sampled_from(["add", "update", "remove"]), st.integers(0, 2**32), st.integers(1, 40)), max_size=12
+)
+
+
+@settings(max_examples=100)
+@given(operations, st.booleans())
+def test_any_sequence_of_changes_equals_a_fresh_build(changes, text):
+    rng = np.random.default_rng(5)
+    make = (lambda numbers: np.array([f"item {i}" for i in numbers])) if text else np.asarray
+    items = {int(i): rng.integers(-3, 4, 6).astype(np.float32) for i in range(30)}
+    index = ts.Index.build(list(items.values()), make(list(items)))
+    for kind, seed, size in changes:
+        rng = np.random.default_rng(seed)
+        before = index.version
+        if kind == "add":
+            numbers = [i for i in rng.permutation(500)[:size].tolist() if i not in items]
+        else:
+            numbers = rng.permutation(list(items))[:size].tolist()
+        factors = rng.integers(-3, 4, (len(numbers), 6)).astype(np.float32)
+        if kind == "remove":
+            index.remove(make(numbers))
+            for number in numbers:
+                del items[number]
+        else:
+            getattr(index, kind)(factors, make(numbers))
+            items.update(zip(numbers, factors, strict=True))
+        assert index.version == before + 1
+    assert len(index) == len(items)
+    np.testing.assert_array_equal(index.ids, make(list(items)))
+    users = np.random.default_rng(0).integers(-3, 4, (4, 6)).astype(np.float32)
+    if items:
+        np.testing.assert_array_equal(index[index.ids], list(items.values()))
+        fresh = ts.Index.build(list(items.values()), make(list(items))).search(users, 7)
+        for found, wanted in zip(index.search(users, 7)[:2], fresh[:2], strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    else:
+        assert (index.search(users, 7).scores == -np.inf).all()
+
+
+def test_segments_stay_few(rng):
+    index = ts.Index.build(rng.standard_normal((1000, 8)))
+    for batch in range(100):
+        index.add(rng.standard_normal((10, 8)), 1000 + 10 * batch + np.arange(10))
+    assert len(index._state.segments) <= 12
+    index.remove(np.arange(1500))
+    assert sum(len(segment.rows) for segment in index._state.segments) <= 2 * len(index)
+
+
+def test_searches_see_one_version_while_items_change(rng):
+    """Every version holds one generation of items; a search that mixed two would show it in its scores."""
+    index = ts.Index.build(np.full((500, 4), 1.0))
+    user = np.ones(4, np.float32)
+    stop, problems = threading.Event(), []
+
+    def searching():
+        while not stop.is_set():
+            scores = index.search(user, 500, threads=1).scores
+            if len(set(scores.tolist())) != 1:
+                problems.append(scores)
+
+    threads = [threading.Thread(target=searching) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 3
+    generation = 1
+    while time.monotonic() < until:
+        generation += 1
+        index.update(np.full((500, 4), float(generation % 1000 + 1)), np.arange(500))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert index.version == generation - 1
+
+
+def test_single_query_and_text_ids():
+    index = ts.Index.build(np.eye(3), ["a", "b", "c"])
+    found = index.search([3.0, 2.0, 1.0], 4)
+    assert found.ids.tolist() == ["a", "b", "c", None]
+    np.testing.assert_array_equal(found.scores, [3, 2, 1, -np.inf])
+    assert found.scored.shape == ()
+    assert "a" in index
+    assert "z" not in index
+    assert 3 not in index
+    np.testing.assert_array_equal(index["b"], [0, 1, 0])
+    np.testing.assert_array_equal(index[["c", "a"]], [[0, 0, 1], [1, 0, 0]])
+    index.add(np.ones((1, 3)), ["a longer id than before"])
+    assert index.search([3.0, 2.0, 1.0], 1).ids.tolist() == ["a longer id than before"]
+    assert index.search(np.zeros((0, 3)), 2).ids.shape == (0, 2)
+
+
+def test_repr_and_memory(rng):
+    index = ts.Index.build(rng.standard_normal((2000, 64)))
+    assert repr(index).startswith("Index of 2,000 items x 64 factors")
+    assert index.nbytes - 2000 * 64 * 4 < 120 * 2000
+
+
+GOOD = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda i: i.search([1.0, 2.0]), ValueError, "queries has 2 columns, but 3 are expected"),
+        (lambda i: i.search(GOOD, 0), ValueError, "k is 0, but must be at least 1"),
+        (lambda i: i.search(GOOD, 2.5), TypeError, "k is a whole number, not float"),
+        (lambda i: i.search([[1e38, 0, 0]]), ValueError, "queries has norm 1e.38 in row 0 and an item .*: their product is too large"),
+        (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
+        (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
+        (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequences of ids, but there are 4 queries"),
+        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is neither a sparse matrix nor a list"),
+        (lambda i: i.search(GOOD, allow=[[1], [2]]), ValueError, "allow has 2 sequences of ids, but there are 4 queries"),
+        (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "ids holds float64, but must hold whole numbers or texts"),
+        (lambda i: i.add(GOOD[:, :2], [7, 8, 9, 10]), ValueError, "item_factors has 2 columns, but 3 are expected"),
+        (lambda i: i.add(GOOD, [7, 8, 9]), ValueError, "ids has 3 entries, but there are 4 items"),
+        (lambda i: i.add(GOOD, [7, 8, 9, 7]), ValueError, "ids holds 7 more than once"),
+        (lambda i: i.add(GOOD, [7, 8, 9, 2]), ValueError, "id 2 is in the index already; use update"),
+        (lambda i: i.add(GOOD, [7, 8, 9, -1]), ValueError, "ids holds -1, which stands for a missing answer"),
+        (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: i.add(np.full((4, 3), np.inf), [7, 8, 9, 10]), ValueError, "item_factors holds"),
+        (lambda i: i.update(GOOD[:1], [99]), KeyError, "there is no item with id 99 in the index"),
+        (lambda i: i.remove([1, 99]), KeyError, "there is no item with id 99 in the index"),
+        (lambda i: i.remove([[1]]), ValueError, "ids has 2 dimensions, but must have 1"),
+        (lambda i: i.remove(["x"]), KeyError, "there is no item with id 'x' in the index"),
+        (lambda i: i[99], KeyError, "there is no item with id 99 in the index"),
+        (lambda i: ts.Index.build(GOOD[:0]), ValueError, "item_factors has 0 rows, but an index is built from at least 1"),  # noqa: ARG005
+        (lambda i: ts.Index.build(GOOD, [1, 2]), ValueError, "ids has 2 entries, but there are 4 items"),  # noqa: ARG005
+        (lambda i: ts.Index.build(GOOD, [1.0, 2, 3, 4]), TypeError, "ids holds float64"),  # noqa: ARG005
+    ],
+)  # fmt: skip
+def test_bad_input_changes_nothing(call, error, sentence):
+    index = ts.Index.build(GOOD)
+    state = index._state
+    with pytest.raises(error, match=sentence):
+        call(index)
+    assert index._state is state
