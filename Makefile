@@ -19,6 +19,9 @@ $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing tessella and its tools into $(VENV) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -c 'import tessella._native' 2>/dev/null || \
+	    { echo "*** The native core was not built, so everything will be slow. Is there a C++ compiler?"; \
+	      echo "*** For its messages: TESSELLA_REQUIRE_NATIVE=1 $(BIN)/pip install --verbose --editable ."; }
 	@touch $@
 
 demo: $(INSTALLED)  ## Map generated factors, print what the map does, save a picture of it
@@ -57,7 +60,7 @@ asan:  ## Build the core with address and undefined-behaviour sanitizers and run
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
 	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors pytest hypothesis
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py
 
 no-compiler:  ## Install where no compiler works, and try the NumPy twins
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)

@@ -55,6 +55,7 @@ def test_without_the_core_one_loud_warning():
     assert ran.returncode == 0
     assert ran.stdout == "[[1 0]]\n" * 3
     assert ran.stderr.count("WITHOUT its native core") == 1
+    assert "<string>:1: RuntimeWarning" in ran.stderr  # the caller's line, not one of ours
 
 
 def test_importing_does_not_warn_or_print():

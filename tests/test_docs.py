@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import NATIVE
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -40,10 +41,8 @@ def test_readme_example_finds_what_it_says():
     exec(python_blocks(ROOT / "README.md")[0], names)  # noqa: S102
     np = names["np"]
     scores = names["user_factors"] @ names["item_factors"].T
-    assert names["items"].shape == (10_000, 2_048)
-    top = np.argsort(-scores, axis=1)[:, :10]
-    found = [len(set(wanted) & set(candidates)) for wanted, candidates in zip(top, names["best"], strict=True)]
-    assert np.mean(found) >= 9.5
+    np.testing.assert_array_equal(names["found"].ids, np.argsort(-scores, axis=1)[:, :10])
+    assert len(names["index"]) == 10_000 - 10 + 2
 
 
 def test_links_in_pages_lead_somewhere():
@@ -67,6 +66,7 @@ def test_the_demo_runs(tmp_path):
     assert (tmp_path / "overlap.png").read_bytes().startswith(b"\x89PNG")
 
 
+@NATIVE
 def test_the_benchmark_runs():
     command = [sys.executable, str(ROOT / "benchmarks" / "bench_mapping.py"), "--rows", "20000", "--memory-at", "1.3"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603

@@ -37,13 +37,17 @@ def assert_same(found, ids, scores):
     assert found.certified.all()
 
 
+def unit(factors):
+    return factors / np.linalg.norm(factors, axis=1, keepdims=True)
+
+
 KINDS = {
     "gaussian": lambda rng, n, k: rng.standard_normal((n, k)),
     "whole": lambda rng, n, k: rng.integers(-2, 3, (n, k)),
     "skewed": lambda rng, n, k: rng.standard_normal((n, k)) * rng.lognormal(0, 2, (n, 1)),
     "negative": lambda rng, n, k: -np.abs(rng.standard_normal((n, k))),
     "repeated": lambda rng, n, k: np.repeat(rng.standard_normal((n // 9 + 1, k)), 9, axis=0)[:n],
-    "unit": lambda rng, n, k: (lambda z: z / np.linalg.norm(z, axis=1, keepdims=True))(rng.standard_normal((n, k))),
+    "unit": lambda rng, n, k: unit(rng.standard_normal((n, k))),
     "zero": lambda rng, n, k: np.zeros((n, k)),  # noqa: ARG005
     "tiny": lambda rng, n, k: rng.standard_normal((n, k)) * 1e-30,
     "decaying": lambda rng, n, k: rng.standard_normal((n, k)) * 0.7 ** np.arange(k),
@@ -172,7 +176,7 @@ def test_segments_stay_few(rng):
     assert sum(len(segment.rows) for segment in index._state.segments) <= 2 * len(index)
 
 
-def test_searches_see_one_version_while_items_change(rng):
+def test_searches_see_one_version_while_items_change():
     """Every version holds one generation of items; a search that mixed two would show it in its scores."""
     index = ts.Index.build(np.full((500, 4), 1.0))
     user = np.ones(4, np.float32)

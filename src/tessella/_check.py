@@ -52,9 +52,14 @@ def one_of(value: object, name: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def is_sparse(values: Any) -> bool:
+    """Whether `values` is a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(values))
+
+
 def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """`values` as an array of real numbers, not yet converted, copied or looked at."""
-    if scipy.sparse.issparse(values):
+    if is_sparse(values):
         raise TypeError(f"{name} is a SciPy sparse matrix, but factors are dense; pass {name}.toarray().")
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first, with {name}.filled(0) for instance.")
@@ -177,33 +182,36 @@ def products_fit(queries: NDArray[np.float32], longest: float) -> None:
         )
 
 
-def ids(values: ArrayLike, count: int | None, *, unique: bool = True) -> NDArray[Any]:
+def ids(values: Any, count: int | None, *, unique: bool = True) -> NDArray[Any]:
     """`values` as an array of `count` ids: int64 or text."""
     try:
-        array = np.asarray(values)
+        array = np.array(values)
     except ValueError:
         raise ValueError("ids is not a flat sequence.") from None
     if array.ndim != 1:
         raise ValueError(f"ids has {array.ndim} dimensions, but must have 1.")
     if count is not None and len(array) != count:
         raise ValueError(f"ids has {len(array)} entries, but there are {count} items.")
-    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
-        array = array.astype(np.str_)
-    if not len(array):
-        return array.astype(np.str_ if array.dtype.kind == "U" else np.int64)
-    if array.dtype.kind not in "iuU":
-        raise TypeError(f"ids holds {array.dtype}, but must hold whole numbers or texts.")
-    if array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"ids holds {array.max()}, but ids must fit int64.")
-    if array.dtype.kind != "U":
-        array = array.astype(np.int64)
-        if array.min() == -1:
-            raise ValueError("ids holds -1, which stands for a missing answer; use another number.")
+    array = _numbers_or_texts(array)
     if unique:
         found, counts = np.unique(array, return_counts=True)
         if len(found) < len(array):
             raise ValueError(f"ids holds {found[counts > 1][0].item()!r} more than once.")
-    return np.array(array)
+    return array
+
+
+def _numbers_or_texts(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
+        return array.astype(np.str_)
+    if array.dtype.kind == "U" or not len(array):
+        return array if array.dtype.kind == "U" else array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"ids holds {array.dtype}, but must hold whole numbers or texts.")
+    if int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"ids holds {array.max()}, but ids must fit int64.")
+    if (array == -1).any():
+        raise ValueError("ids holds -1, which stands for a missing answer; use another number.")
+    return array.astype(np.int64)
 
 
 def is_list_of_lists(values: object) -> bool:

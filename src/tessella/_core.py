@@ -5,11 +5,13 @@ import importlib.metadata
 import operator
 import os
 import platform
+import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Protocol, cast
 
@@ -105,6 +107,15 @@ def simd_levels() -> list[str]:
     return [TWINS, *(_native.levels() if _native is not None else [])]
 
 
+def _levels_to_the_caller() -> int:
+    """How far up the stack the code that uses tessella is."""
+    own = str(Path(__file__).parent)
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 @functools.cache
 def _core_for(wanted: str) -> Core:
     names = simd_levels()
@@ -112,10 +123,10 @@ def _core_for(wanted: str) -> Core:
         raise ValueError(f"TESSELLA_SIMD is {wanted!r}, but this machine has {', '.join(map(repr, names))}.")
     if _native is None and not wanted:
         warnings.warn(
-            "tessella runs WITHOUT its native core, many times slower: no C++ compiler worked when it was installed. "
-            "Install one and reinstall tessella, or set TESSELLA_SIMD=numpy to accept this.",
+            "tessella runs WITHOUT its native core, many times slower: it could not be built when tessella was "
+            "installed. Install a C++ compiler and reinstall tessella, or set TESSELLA_SIMD=numpy to accept this.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=_levels_to_the_caller(),
         )
     simd = wanted or names[-1]
     if simd == TWINS:

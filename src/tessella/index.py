@@ -201,8 +201,8 @@ class Index:
         """Rows left out for each query, ascending, one query after another, and where each begins."""
         if exclude is None:
             return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
-        if scipy.sparse.issparse(exclude):
-            matrix = scipy.sparse.csr_array(exclude)
+        if _check.is_sparse(exclude):
+            matrix = scipy.sparse.csr_array(exclude, copy=True)
             if matrix.shape != (n, len(self)):
                 raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, len(self))}.")
             matrix.sum_duplicates()

@@ -52,7 +52,7 @@ class Axes:
     @property
     def code_size(self) -> int:
         """Places of a code: the head, the norm of the tail, and one more if that is odd."""
-        head = self.head.shape[1]
+        head = int(self.head.shape[1])
         return head + 1 + (head + 1) % 2
 
     def shorten(self, factors: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
