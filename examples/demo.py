@@ -46,9 +46,8 @@ def show_sparsity(k: int, threshold: float, rng: np.random.Generator) -> None:
 
 def show_overlap(k: int, threshold: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Print shared slots against the angle between two factors; the share of pairs with any, by slot map."""
-    print(
-        f"\nSlots that two factors at an angle share: mean number, and how many pairs share any (threshold {threshold} x own)\n"
-    )
+    print("\nSlots that two factors at an angle share: mean number, and how many pairs share any")
+    print(f"(threshold {threshold} x the factor's own root mean square)\n")
     print(f"{'angle':>7}" + "".join(f"{name:>22}" for name in SLOT_MAPS))
     shares = {name: np.empty(len(ANGLES)) for name in SLOT_MAPS}
     for row, angle in enumerate(ANGLES):
@@ -60,9 +59,8 @@ def show_overlap(k: int, threshold: float, rng: np.random.Generator) -> dict[str
             shares[name][row] = np.mean(shared > 0)
             line += f"{shared.mean():>13.2f}{np.mean(shared > 0):>9.1%}"
         print(line)
-    print(
-        "\nFrom a threshold of about 0.8 on every stored coordinate has a tile value of +-1; then OneHot and CounterTree agree."
-    )
+    print("\nFrom a threshold of about 0.8 on, every stored coordinate has a tile value of +-1;")
+    print("OneHot and CounterTree then agree on what is shared.")
     return shares
 
 

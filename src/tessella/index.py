@@ -4,13 +4,14 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
+from tessella import _check, storage
 from tessella._core import thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.exact import Axes, ExactItems, Filters, search
@@ -31,9 +32,14 @@ class Segment:
     @classmethod
     def build(cls, factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int64], axes: Axes) -> Self:
         """A segment of checked factors, by ascending row."""
-        items = ExactItems.build(factors, rows, axes)
+        return cls.over(ExactItems.build(factors, rows, axes), ids)
+
+    @classmethod
+    def over(cls, items: ExactItems, ids: NDArray[Any]) -> Self:
+        """A segment of items that are ordered and coded, with their ids by ascending row."""
+        places = np.argsort(items.rows)
         by_id = None if (ids[:-1] < ids[1:]).all() else np.argsort(ids, kind="stable")
-        return cls(items, ids, rows, np.argsort(items.rows), by_id, None, len(rows))
+        return cls(items, ids, items.rows[places], places, by_id, None, len(ids))
 
     @property
     def live(self) -> NDArray[np.bool_]:
@@ -335,6 +341,77 @@ class Index:
     def _publish(self, segments: tuple[Segment, ...], next_row: int) -> None:
         self._state = State(tidy(segments, self._axes), self._state.version + 1, next_row)
 
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the index to one file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to. While it is written, what stands there stays as it is.
+        overwrite : bool, default False
+            Whether to replace a file that stands there.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> index = ts.Index.build(np.eye(3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "items.tessella"
+        ...     index.save(path)
+        ...     ts.Index.load(path)
+        Index of 3 items x 3 factors, 0.0 MiB
+        """
+        storage.write(Path(path), *self._snapshot(), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
+        """The index that `save` wrote; a damaged or foreign file is refused.
+
+        Parameters
+        ----------
+        path : str or path
+            Where from.
+        mmap : bool, default False
+            Leave the arrays in the file, to be read as they are needed and shared between processes. The file must then
+            stay as it is.
+        """
+        return cls._restore(*storage.read(Path(path), mmap=mmap), name=str(path))
+
+    def _snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+        """All live items as one segment, numbered anew."""
+        state = self._state
+        segment = merged(state.segments, self._axes) if state.segments else None
+        arrays: dict[str, NDArray[Any]] = {"head": self._axes.head}
+        text = segment is not None and segment.ids.dtype.kind == "U"
+        if segment is not None:
+            items = segment.items
+            arrays |= {"factors": items.factors, "rows": np.searchsorted(segment.rows, items.rows)}
+            arrays |= {"codes": items.codes, "offsets": items.offsets, "block_terms": items.block_terms}
+            if text:
+                arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
+            else:
+                arrays["ids"] = segment.ids
+        return arrays, {"n_items": len(segment.rows) if segment else 0, "n_factors": self._n_factors, "text_ids": text}
+
+    @classmethod
+    def _restore(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Self:
+        n, n_factors = facts["n_items"], facts["n_factors"]
+        axes = Axes(arrays["head"])
+        if not n:
+            return cls(State((), 0, 0), axes, n_factors)
+        parts = (arrays[part] for part in ("factors", "rows", "codes", "offsets", "block_terms"))
+        items = ExactItems(axes, *parts)
+        ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if facts["text_ids"] else arrays["ids"]
+        rows = np.arange(n)
+        if items.factors.shape != (n, n_factors) or len(ids) != n or not np.array_equal(np.sort(items.rows), rows):
+            raise ValueError(f"{name} cannot be used: its arrays do not belong together.")
+        return cls(State((Segment.over(items, ids),), 0, n), axes, n_factors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_bytes, (type(self), storage.to_bytes(*self._snapshot()))
+
     @property
     def ids(self) -> NDArray[Any]:
         """Ids of the items, in the order in which they came."""
@@ -380,6 +457,12 @@ class Index:
 
     def __repr__(self) -> str:
         return f"Index of {len(self):,} items x {self._n_factors} factors, {self.nbytes / 2**20:,.1f} MiB"
+
+
+def _from_bytes(kind: type[Index], data: bytes) -> Index:
+    return kind._restore(
+        *storage.from_buffer(np.frombuffer(data, np.uint8), "the pickled index"), name="the pickled index"
+    )
 
 
 _indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()

@@ -1,0 +1,161 @@
+"""One-file snapshots: arrays and JSON in a safetensors file, every part of it checksummed.
+
+A file is safetensors as published: eight bytes with the length of a JSON header, the header, the arrays. Its metadata
+holds one text: a digest, and the JSON it is the digest of, which repeats type, shape and digest of every array. A
+header that is not exactly what its content serialises to is refused, so no byte of the file can change unnoticed.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+FORMAT = 1
+_KEY = "tessella"
+_DIGEST_LENGTH = 32
+_TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I64": "<i8", "U8": "<u1"}
+
+
+def _digest(data: Any) -> str:
+    return hashlib.blake2b(data, digest_size=_DIGEST_LENGTH // 2).hexdigest()
+
+
+def _metadata(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) -> dict[str, str]:
+    described = {
+        name: {"type": array.dtype.newbyteorder("<").str, "shape": list(array.shape), "digest": _digest(array.data)}
+        for name, array in arrays.items()
+    }
+    text = json.dumps({"format": FORMAT, "facts": facts, "arrays": described})
+    return {_KEY: _digest(text.encode()) + text}
+
+
+def to_bytes(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) -> bytes:
+    """A snapshot in memory."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return safetensors.numpy.save(contiguous, _metadata(contiguous, facts))
+
+
+def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object], *, overwrite: bool) -> None:
+    """Write a snapshot, whole or not at all: to a temporary file beside `path`, then in its place."""
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        if overwrite:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # unlike a rename, this fails if someone was faster
+            temporary.unlink()
+        _sync_folder(path.parent)
+    except (OSError, safetensors.SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise OSError(f"{path} could not be written: {error}. What stood there before is unchanged.") from error
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some systems cannot open folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read(path: Path, *, mmap: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays and facts of a snapshot; with `mmap` the arrays stay in the file."""
+    if mmap and path.stat().st_size:
+        return from_buffer(np.memmap(path, np.uint8, "r"), str(path))
+    return from_buffer(np.fromfile(path, np.uint8), str(path))
+
+
+def from_buffer(data: NDArray[np.uint8], name: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays and facts of a snapshot, after a look at every byte."""
+    try:
+        return _parse(data)
+    except _Damage as damage:
+        raise ValueError(f"{name} cannot be used: {damage}.") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise ValueError(f"{name} cannot be used: its header is damaged.") from None
+
+
+class _Damage(Exception):  # noqa: N818
+    """What is wrong with a file."""
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise _Damage(what)
+
+
+def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    _require(len(data) >= 8, "it is too short for an index")
+    (length,) = struct.unpack("<Q", data[:8].tobytes())
+    _require(length <= len(data) - 8, "its header does not end within the file")
+    header = _json_object(data[8 : 8 + length].tobytes(), "its header")
+    metadata = header.pop("__metadata__", None)
+    _require(isinstance(metadata, dict) and set(metadata) == {_KEY}, "it is not an index of tessella")
+    text = str(metadata[_KEY])
+    digest, body = text[:_DIGEST_LENGTH], text[_DIGEST_LENGTH:]
+    _require(_digest(body.encode()) == digest, "its description is damaged")
+    content = json.loads(body)
+    _require(
+        content["format"] == FORMAT, f"it is of format {content['format']}, but this version reads format {FORMAT}"
+    )
+    described = content["arrays"]
+    _require(set(header) == set(described), "its header does not list the arrays it should")
+    arrays = {}
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
+        wanted = described[name]
+        start, stop = entry["data_offsets"]
+        fits = start == end and stop >= start and 8 + length + stop <= len(data)
+        same = _TYPES.get(entry["dtype"]) == wanted["type"].replace("|", "<") and entry["shape"] == wanted["shape"]
+        _require(fits and same, f"its header is damaged at {name}")
+        part = data[8 + length + start : 8 + length + stop]
+        _require(_digest(np.ascontiguousarray(part).data) == wanted["digest"], f"its array {name} is damaged")
+        arrays[name] = part.view(wanted["type"]).reshape(wanted["shape"])
+        end = stop
+    _require(8 + length + end == len(data), "bytes follow its last array")
+    return arrays, content["facts"]
+
+
+def _json_object(raw: bytes, what: str) -> dict[str, Any]:
+    """JSON text that is exactly what its content serialises to, padded with spaces."""
+    try:
+        parsed = json.loads(raw)
+    except ValueError:
+        raise _Damage(f"{what} is damaged") from None
+    plain = json.dumps(parsed, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    padded = plain + b" " * (-len(plain) % 8)
+    _require(isinstance(parsed, dict) and raw == padded, f"{what} is damaged")
+    return dict(parsed)
+
+
+def texts_to_arrays(texts: NDArray[np.str_]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Texts as UTF-8 bytes, one after another, and where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts.tolist()]
+    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
+
+
+def texts_from_arrays(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.str_]:
+    """What `texts_to_arrays` took."""
+    raw = data.tobytes()
+    starts = np.concatenate([[0], ends[:-1]]).tolist()
+    return np.array([raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)])

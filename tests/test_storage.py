@@ -1,0 +1,162 @@
+"""Files: what is saved comes back, and no damage goes unnoticed."""
+
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import tessella as ts
+
+
+@pytest.fixture
+def index(rng):
+    index = ts.Index.build(rng.standard_normal((300, 20)), rng.permutation(1000)[:300])
+    index.add(rng.standard_normal((50, 20)), 2000 + np.arange(50))
+    index.remove(index.ids[::7])
+    return index
+
+
+def assert_same(one, two, rng):
+    users = rng.standard_normal((30, one._n_factors))
+    np.testing.assert_array_equal(one.ids, two.ids)
+    if len(one):
+        np.testing.assert_array_equal(one[one.ids], two[two.ids])
+    for found, expected in zip(one.search(users, 9)[:2], two.search(users, 9)[:2], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_save_and_load(index, rng, tmp_path, mmap):
+    path = tmp_path / "items.tessella"
+    index.save(path)
+    loaded = ts.Index.load(path, mmap=mmap)
+    assert_same(loaded, index, rng)
+    loaded.add(rng.standard_normal((40, 20)), 5000 + np.arange(40))
+    loaded.remove([5001, int(loaded.ids[0])])
+    assert len(loaded) == len(index) + 38
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_pickle(index, rng):
+    assert_same(pickle.loads(pickle.dumps(index)), index, rng)  # noqa: S301
+
+
+def test_text_ids_and_an_empty_index(rng, tmp_path):
+    names = ["", "a", "ä", "日本", "x" * 300, "\ud800"]
+    index = ts.Index.build(rng.standard_normal((6, 4)), names)
+    index.save(tmp_path / "texts")
+    loaded = ts.Index.load(str(tmp_path / "texts"))
+    assert loaded.ids.tolist() == names
+    assert_same(loaded, index, rng)
+    index.remove(names)
+    index.save(tmp_path / "texts", overwrite=True)
+    empty = ts.Index.load(tmp_path / "texts")
+    assert len(empty) == 0
+    assert empty.search(np.ones(4), 2).scores.tolist() == [-np.inf] * 2
+
+
+def test_the_file_is_safetensors(index, tmp_path):
+    index.save(tmp_path / "items")
+    arrays = safetensors.numpy.load_file(tmp_path / "items")
+    assert arrays["factors"].shape == (len(index), 20)
+
+
+def test_a_file_is_not_replaced_unasked(index, tmp_path):
+    path = tmp_path / "items"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True"):
+        index.save(path)
+    assert path.read_text() == "mine"
+    index.save(path, overwrite=True)
+    assert len(ts.Index.load(path)) == len(index)
+
+
+def small_file(tmp_path):
+    path = tmp_path / "small"
+    ts.Index.build(np.eye(2), ["a", "b"]).save(path)
+    return path
+
+
+def test_every_flipped_byte_is_refused(tmp_path):
+    path = small_file(tmp_path)
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for change in (0x01, 0x80, 0x2A):
+            path.write_bytes(data[:at] + bytes([data[at] ^ change]) + data[at + 1 :])
+            with pytest.raises(ValueError, match=f"^{path} cannot be used: "):
+                ts.Index.load(path)
+
+
+def test_every_truncation_is_refused(tmp_path):
+    path = small_file(tmp_path)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        for mmap in (False, True):
+            with pytest.raises(ValueError, match="cannot be used: "):
+                ts.Index.load(path, mmap=mmap)
+    path.write_bytes(data + b"\0")
+    with pytest.raises(ValueError, match="bytes follow its last array"):
+        ts.Index.load(path)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "other"
+    safetensors.numpy.save_file({"weights": np.eye(3)}, path)
+    with pytest.raises(ValueError, match="it is not an index of tessella"):
+        ts.Index.load(path)
+    with pytest.raises(FileNotFoundError):
+        ts.Index.load(tmp_path / "nowhere")
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np
+import tessella as ts
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    ts.Index.build(np.ones((500, 20))).save(sys.argv[1], overwrite=True)
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_failed_save_leaves_what_was_there(index, tmp_path):
+    with pytest.raises(OSError, match="could not be written"):
+        index.save(tmp_path / "no folder" / "items")
+    path = tmp_path / "items"
+    path.write_text("mine")
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert "could not be written" in ran.stdout
+    assert "What stood there before is unchanged." in ran.stdout
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import numpy as np, sys
+import tessella as ts
+index = ts.Index.build(np.random.default_rng(0).standard_normal((20_000, 64)))
+print("ready", flush=True)
+while True:
+    index.save(sys.argv[1], overwrite=True)
+"""
+
+
+def test_kill_during_save_leaves_a_whole_file(index, tmp_path):
+    path = tmp_path / "items"
+    index.save(path)
+    for delay in (0.01, 0.03, 0.08, 0.15):
+        saving = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE)  # noqa: S603
+        saving.stdout.readline()
+        time.sleep(delay)
+        saving.send_signal(signal.SIGKILL)
+        saving.wait()
+        saving.stdout.close()
+        assert len(ts.Index.load(path)) in (len(index), 20_000)
