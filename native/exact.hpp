@@ -77,17 +77,26 @@ void keep(Best& best, float score, int64_t row) {
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {
 #if defined(__AVX2__)
-    __m256i sums[4];
-    for (int v = 0; v < 4; ++v) sums[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(offsets) + v);
-    for (int64_t at = 0; at < code_size; at += 2) {
+    const __m256i* start = reinterpret_cast<const __m256i*>(offsets);
+    __m256i a = _mm256_loadu_si256(start);  // four variables, not an array, so that they stay in registers
+    __m256i b = _mm256_loadu_si256(start + 1);
+    __m256i c = _mm256_loadu_si256(start + 2);
+    __m256i d = _mm256_loadu_si256(start + 3);
+    const __m256i* column = reinterpret_cast<const __m256i*>(codes);
+    for (int64_t at = 0; at < code_size; at += 2, column += 4) {
         int16_t both;
         __builtin_memcpy(&both, query + at, sizeof both);
         const __m256i factor = _mm256_set1_epi16(both);
-        const __m256i* column = reinterpret_cast<const __m256i*>(codes + at * BLOCK_ITEMS);
-        for (int v = 0; v < 4; ++v)
-            sums[v] = _mm256_add_epi16(sums[v], _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column + v)));
+        a = _mm256_add_epi16(a, _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column)));
+        b = _mm256_add_epi16(b, _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column + 1)));
+        c = _mm256_add_epi16(c, _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column + 2)));
+        d = _mm256_add_epi16(d, _mm256_maddubs_epi16(factor, _mm256_loadu_si256(column + 3)));
     }
-    for (int v = 0; v < 4; ++v) _mm256_store_si256(reinterpret_cast<__m256i*>(products) + v, sums[v]);
+    __m256i* to = reinterpret_cast<__m256i*>(products);
+    _mm256_store_si256(to, a);
+    _mm256_store_si256(to + 1, b);
+    _mm256_store_si256(to + 2, c);
+    _mm256_store_si256(to + 3, d);
 #else
     uint16_t sums[BLOCK_ITEMS];
     for (int i = 0; i < BLOCK_ITEMS; ++i) sums[i] = static_cast<uint16_t>(offsets[i]);
@@ -123,6 +132,22 @@ uint64_t reaching(const int16_t* products, int32_t limit) {
     return found;
 }
 
+int16_t largest(const int16_t* products) {
+#if defined(__AVX2__)
+    const __m256i* sums = reinterpret_cast<const __m256i*>(products);
+    const __m256i most = _mm256_max_epi16(_mm256_max_epi16(_mm256_load_si256(sums), _mm256_load_si256(sums + 1)),
+                                          _mm256_max_epi16(_mm256_load_si256(sums + 2), _mm256_load_si256(sums + 3)));
+    const __m128i half = _mm_max_epi16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    // There is an instruction for the least of eight unsigned numbers: turn the order around.
+    const __m128i turned = _mm_xor_si128(half, _mm_set1_epi16(0x7fff));
+    return static_cast<int16_t>(_mm_extract_epi16(_mm_minpos_epu16(turned), 0) ^ 0x7fff);
+#else
+    int16_t most = products[0];
+    for (int i = 1; i < BLOCK_ITEMS; ++i) most = products[i] > most ? products[i] : most;
+    return most;
+#endif
+}
+
 bool contains(const int64_t* sorted, int64_t n, int64_t value) {
     while (n > 0) {
         const int64_t half = n / 2;
@@ -155,25 +180,22 @@ bool is_excluded(const ExactQueries& queries, int64_t query, int64_t row) {
 // first blocks, which hold the longest.
 float first_floor(const ExactItems& items, const ExactQueries& queries, int64_t query, int64_t k) {
     const int64_t n_blocks = items.n_items / BLOCK_ITEMS;  // whole ones
-    if (k > MAX_PROBES / 2 || n_blocks < 2 * k) return -__builtin_inff();
-    const int64_t probes = n_blocks < MAX_PROBES ? n_blocks : MAX_PROBES;
+    const int64_t probes = 2 * k + 12;
+    if (probes > MAX_PROBES || n_blocks < probes) return -__builtin_inff();
     float promises[MAX_PROBES];
     int64_t places[MAX_PROBES];
     alignas(64) int16_t products[BLOCK_ITEMS];
     for (int64_t block = 0; block < probes; ++block) {
         code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
                       items.offsets + block * BLOCK_ITEMS, items.code_size, products);
-        int16_t most = products[0];
-        for (int i = 1; i < BLOCK_ITEMS; ++i) most = products[i] > most ? products[i] : most;
-        int64_t at = 0;
-        while (products[at] != most) ++at;
+        const int16_t most = largest(products);
         promises[block] = static_cast<float>(items.terms[block].scale) * static_cast<float>(most);
-        places[block] = block * BLOCK_ITEMS + at;
+        places[block] = block * BLOCK_ITEMS + __builtin_ctzll(reaching(products, most));
     }
     float scores[MAX_PROBES];
     int64_t rows[MAX_PROBES];
     Best best = {scores, rows, 0, k};
-    for (int64_t wanted = 0; wanted < k + k / 2 + 2 && wanted < probes; ++wanted) {
+    for (int64_t wanted = 0; wanted < k + k / 2 + 2; ++wanted) {
         int64_t next = 0;
         for (int64_t block = 1; block < probes; ++block) next = promises[block] > promises[next] ? block : next;
         promises[next] = -__builtin_inff();
