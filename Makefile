@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ASAN_VENV := .venv-asan
 BARE_VENV := .venv-no-compiler
+PEERS_VENV := .venv-peers
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format stubs bench docs asan no-compiler clean
+.PHONY: help demo test lint types format stubs bench bench-index docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +52,15 @@ stubs: $(INSTALLED)  ## Write the native module's type stub anew
 bench: $(INSTALLED)  ## Measure the mapping: ratios of one run, and peak memory
 	@$(BIN)/python benchmarks/bench_mapping.py
 
+bench-index: $(PEERS_VENV)/.installed  ## Measure exact search against faiss, hnswlib and ScaNN (in a venv of its own)
+	@$(PEERS_VENV)/bin/python benchmarks/bench_index.py
+
+$(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src/tessella/*.py src/tessella/*/*.py)
+	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
+	@echo "Installing tessella and its peers into $(PEERS_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]'
+	@touch $@
+
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
 
@@ -68,5 +78,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy twins
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

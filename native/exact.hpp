@@ -176,90 +176,123 @@ bool is_excluded(const ExactQueries& queries, int64_t query, int64_t row) {
     return n > 0 && contains(queries.excluded + first, n, row);
 }
 
-// A score that at least k eligible items reach, or minus infinity: the k-th best of the most promising items of the
-// first blocks, which hold the longest.
-float first_floor(const ExactItems& items, const ExactQueries& queries, int64_t query, int64_t k) {
-    const int64_t n_blocks = items.n_items / BLOCK_ITEMS;  // whole ones
-    const int64_t probes = 2 * k + 12;
-    if (probes > MAX_PROBES || n_blocks < probes) return -__builtin_inff();
-    float promises[MAX_PROBES];
-    int64_t places[MAX_PROBES];
-    alignas(64) int16_t products[BLOCK_ITEMS];
-    for (int64_t block = 0; block < probes; ++block) {
-        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
-                      items.offsets + block * BLOCK_ITEMS, items.code_size, products);
-        const int16_t most = largest(products);
-        promises[block] = static_cast<float>(items.terms[block].scale) * static_cast<float>(most);
-        places[block] = block * BLOCK_ITEMS + __builtin_ctzll(reaching(products, most));
-    }
-    float scores[MAX_PROBES];
-    int64_t rows[MAX_PROBES];
-    Best best = {scores, rows, 0, k};
-    for (int64_t wanted = 0; wanted < k + k / 2 + 2; ++wanted) {
-        int64_t next = 0;
-        for (int64_t block = 1; block < probes; ++block) next = promises[block] > promises[next] ? block : next;
-        promises[next] = -__builtin_inff();
-        const int64_t row = items.rows[places[next]];
-        if (!present(items, queries, places[next]) || is_excluded(queries, query, row)) continue;
-        const float* item = items.factors + places[next] * items.n_factors;
-        keep(best, score_of(queries.factors + query * items.n_factors, item, items.n_factors), row);
-    }
-    return best.count == k ? best.scores[0] : -__builtin_inff();
+// One query and the blocks of one stretch.
+struct Stretch {
+    int64_t first;
+    int64_t n_blocks;
+    alignas(64) int16_t products[STRETCH_BLOCKS][BLOCK_ITEMS];
+    int32_t done[STRETCH_BLOCKS];  // products of at least this have been dealt with
+};
+
+// The items of a block with products of at least `limit` that have not been dealt with, as bits.
+uint64_t undone(const ExactItems& items, const Stretch& stretch, int64_t block, int32_t limit) {
+    if (limit >= stretch.done[block]) return 0;
+    const int16_t* products = stretch.products[block];
+    const uint64_t found = reaching(products, limit) & ~reaching(products, stretch.done[block]);
+    const int64_t here = items.n_items - (stretch.first + block) * BLOCK_ITEMS;
+    return here < BLOCK_ITEMS ? found & ((uint64_t{1} << here) - 1) : found;
 }
 
-// One query over some blocks. Returns false when no later block can hold an answer.
-bool scan_blocks(const ExactItems& items, const ExactQueries& queries, int64_t query, int64_t first, int64_t last,
-                 float floor, Best& best, int64_t& scored) {
+// Has their factors on the way from memory by the time they are scored.
+void fetch_block(const ExactItems& items, const Stretch& stretch, int64_t block, int32_t limit) {
+    const float* factors = items.factors + (stretch.first + block) * BLOCK_ITEMS * items.n_factors;
+    for (uint64_t left = undone(items, stretch, block, limit); left; left &= left - 1) {
+        const float* item = factors + __builtin_ctzll(left) * items.n_factors;
+        for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
+    }
+}
+
+void score_block(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, int64_t block,
+                 int32_t limit, Best& best, int64_t& scored) {
+    uint64_t candidates = undone(items, stretch, block, limit);
+    if (limit < stretch.done[block]) stretch.done[block] = limit;
+    const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
     const float* factor = queries.factors + query * items.n_factors;
-    const uint8_t* code = queries.codes + query * items.code_size;
+    for (; candidates; candidates &= candidates - 1) {
+        const int64_t place = first + __builtin_ctzll(candidates);
+        if (!present(items, queries, place)) continue;
+        const int64_t row = items.rows[place];
+        const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
+        ++scored;
+        if (best.count == best.k && !worse(best.scores[0], best.rows[0], score, row)) continue;
+        if (!is_excluded(queries, query, row)) keep(best, score, row);
+    }
+}
+
+int32_t clamped(double limit) {
+    return limit > 40000.0 ? 40000 : limit < -32768.0 ? -32768 : static_cast<int32_t>(limit);
+}
+
+// While there are fewer than k answers nothing can be left out, so the items that promise most are scored first: those
+// that reach what the best of so many blocks reach, then of twice as many, until there are k.
+void score_promising(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, Best& best,
+                     int64_t& scored) {
+    double promises[STRETCH_BLOCKS];
+    for (int64_t block = 0; block < stretch.n_blocks; ++block)
+        promises[block] =
+            items.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
+    for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly in order: the longest come first
+        const double promise = promises[block];
+        int64_t at = block;
+        for (; at > 0 && promises[at - 1] < promise; --at) promises[at] = promises[at - 1];
+        promises[at] = promise;
+    }
+    for (int64_t deep = best.k - best.count + 1; best.count < best.k && deep < stretch.n_blocks; deep *= 2) {
+        const auto limit = [&](int64_t block) {
+            return clamped(promises[deep] / items.terms[stretch.first + block].scale);
+        };
+        for (int64_t block = 0; block < stretch.n_blocks; ++block) fetch_block(items, stretch, block, limit(block));
+        for (int64_t block = 0; block < stretch.n_blocks; ++block)
+            score_block(items, queries, query, stretch, block, limit(block), best, scored);
+    }
+}
+
+// Returns false when no later block can hold an answer.
+bool scan_stretch(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, Best& best,
+                  int64_t& scored) {
     const QueryTerms& terms = queries.terms[query];
     const double underflow = static_cast<double>(items.n_factors) * 0x1p-148;  // what products may lose near zero
-    alignas(64) int16_t products[BLOCK_ITEMS];
-    for (int64_t block = first; block < last; ++block) {
-        const BlockTerms& bounds = items.terms[block];
-        const float bar = best.count == best.k && best.scores[0] > floor ? best.scores[0] : floor;
-        if (terms.norm * bounds.norm + underflow < static_cast<double>(bar)) return false;
-        const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
-        const double least = (static_cast<double>(bar) - slack) / (terms.scale * bounds.scale);
-        const int32_t limit = least > 40000.0 ? 40000 : least < -32768.0 ? -32768 : static_cast<int32_t>(least);
-        code_products(code, items.codes + block * items.code_size * BLOCK_ITEMS, items.offsets + block * BLOCK_ITEMS,
-                      items.code_size, products);
-        uint64_t candidates = reaching(products, limit);
-        const int64_t here = items.n_items - block * BLOCK_ITEMS;
-        if (here < BLOCK_ITEMS) candidates &= (uint64_t{1} << here) - 1;
-        for (uint64_t left = candidates; left; left &= left - 1) {
-            const float* item = items.factors + (block * BLOCK_ITEMS + __builtin_ctzll(left)) * items.n_factors;
-            for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
-        }
-        for (; candidates; candidates &= candidates - 1) {
-            const int64_t place = block * BLOCK_ITEMS + __builtin_ctzll(candidates);
-            if (!present(items, queries, place)) continue;
-            const int64_t row = items.rows[place];
-            const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
-            ++scored;
-            if (best.count == best.k && !worse(best.scores[0], best.rows[0], score, row)) continue;
-            if (!is_excluded(queries, query, row)) keep(best, score, row);
-        }
+    const auto too_short = [&](int64_t block) {
+        return best.count == best.k &&
+               terms.norm * items.terms[block].norm + underflow < static_cast<double>(best.scores[0]);
+    };
+    bool more = true;
+    const int64_t n_blocks = stretch.n_blocks;
+    for (stretch.n_blocks = 0; stretch.n_blocks < n_blocks; ++stretch.n_blocks) {
+        const int64_t block = stretch.first + stretch.n_blocks;
+        more = !too_short(block);
+        if (!more) break;
+        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
+                      items.offsets + block * BLOCK_ITEMS, items.code_size, stretch.products[stretch.n_blocks]);
+        stretch.done[stretch.n_blocks] = 40000;
     }
-    return true;
+    if (best.count < best.k) score_promising(items, queries, query, stretch, best, scored);
+    const auto limit = [&](int64_t block) {
+        const BlockTerms& bounds = items.terms[stretch.first + block];
+        if (best.count < best.k) return -32768;
+        const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
+        return clamped((static_cast<double>(best.scores[0]) - slack) / (terms.scale * bounds.scale));
+    };
+    for (int64_t block = 0; block < stretch.n_blocks; ++block) fetch_block(items, stretch, block, limit(block));
+    for (int64_t block = 0; block < stretch.n_blocks; ++block) {
+        if (too_short(stretch.first + block)) return false;
+        score_block(items, queries, query, stretch, block, limit(block), best, scored);
+    }
+    return more;
 }
 
 // A stretch of blocks small enough for the cache goes past all queries before the next.
 void exact_scan(const ExactItems& items, const ExactQueries& queries, const BestArrays& found) {
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
-    for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS) {
-        const int64_t last = first + STRETCH_BLOCKS < n_blocks ? first + STRETCH_BLOCKS : n_blocks;
+    Stretch stretch;
+    for (int64_t query = 0; query < queries.n_queries; ++query) found.open[query] = 1;
+    for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
-            float& floor = found.floors[query];
-            if (first == 0) {
-                const float seen = first_floor(items, queries, query, found.k);
-                floor = seen > floor ? seen : floor;
-                found.open[query] = 1;
-            }
             if (!found.open[query]) continue;
             Best best = {found.scores + query * found.k, found.rows + query * found.k, found.counts[query], found.k};
-            found.open[query] = scan_blocks(items, queries, query, first, last, floor, best, found.scored[query]);
+            stretch.first = first;
+            stretch.n_blocks = n_blocks - first < STRETCH_BLOCKS ? n_blocks - first : STRETCH_BLOCKS;
+            found.open[query] = scan_stretch(items, queries, query, stretch, best, found.scored[query]);
             found.counts[query] = best.count;
         }
-    }
 }

@@ -34,8 +34,7 @@ struct SlotRule {
 
 // Exact search: see exact.hpp.
 inline constexpr int64_t BLOCK_ITEMS = 64;
-inline constexpr int64_t STRETCH_BLOCKS = 64;
-inline constexpr int64_t MAX_PROBES = 64;
+inline constexpr int64_t STRETCH_BLOCKS = 32;
 
 struct BlockTerms {     // of the items of a block, each an upper bound
     double norm;        // norms, with room for the rounding of scores
@@ -77,7 +76,6 @@ struct BestArrays {
     int64_t* rows;    // (n_queries, k)
     int64_t* counts;  // (n_queries) how many are filled
     int64_t* scored;  // (n_queries) grows by the items scored
-    float* floors;    // (n_queries) scores that at least k items are known to reach
     uint8_t* open;    // (n_queries) scratch
     int64_t k;
 };

@@ -155,7 +155,7 @@ void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::op
                 Matrix<const float> queries, Matrix<const uint8_t> query_codes, Matrix<const double> query_terms,
                 std::optional<Vector<const uint8_t>> allowed, Vector<const int64_t> excluded,
                 Vector<const int64_t> excluded_starts, Matrix<float> scores, Matrix<int64_t> best_rows,
-                Vector<int64_t> counts, Vector<int64_t> scored, Vector<float> floors, int64_t level) {
+                Vector<int64_t> counts, Vector<int64_t> scored, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     const size_t n = factors.shape(0);
     const size_t q = queries.shape(0);
@@ -170,7 +170,7 @@ void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::op
     require(queries.shape(1) == factors.shape(1) && query_codes.shape(0) == q, "shapes differ");
     require(query_terms.shape(0) == q && query_terms.shape(1) == 3, "shapes differ");
     require(scores.shape(0) == q && best_rows.shape(0) == q && best_rows.shape(1) == scores.shape(1) &&
-                counts.shape(0) == q && scored.shape(0) == q && floors.shape(0) == q && scores.shape(1) >= 1,
+                counts.shape(0) == q && scored.shape(0) == q && scores.shape(1) >= 1,
             "shapes differ");
     require(excluded_starts.shape(0) == q + 1, "shapes differ");
     std::vector<uint8_t> open(q);
@@ -204,13 +204,8 @@ void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::op
                                 excluded.data(),
                                 excluded_starts.data(),
                                 static_cast<int64_t>(q)};
-    const BestArrays found = {scores.data(),
-                              best_rows.data(),
-                              counts.data(),
-                              scored.data(),
-                              floors.data(),
-                              open.data(),
-                              static_cast<int64_t>(scores.shape(1))};
+    const BestArrays found = {scores.data(), best_rows.data(), counts.data(),
+                              scored.data(), open.data(),      static_cast<int64_t>(scores.shape(1))};
     kernels.exact_scan(items, asked, found);
 }
 
@@ -245,6 +240,6 @@ NB_MODULE(_native, m) {
           nb::arg("queries").noconvert(), nb::arg("query_codes").noconvert(), nb::arg("query_terms").noconvert(),
           nb::arg("allowed").noconvert().none(), nb::arg("excluded").noconvert(),
           nb::arg("excluded_starts").noconvert(), nb::arg("scores").noconvert(), nb::arg("best_rows").noconvert(),
-          nb::arg("counts").noconvert(), nb::arg("scored").noconvert(), nb::arg("floors").noconvert(), "level"_a,
+          nb::arg("counts").noconvert(), nb::arg("scored").noconvert(), "level"_a,
           "Offers every live item to every query's best, leaving out those that cannot be among them.");
 }

@@ -83,7 +83,6 @@ class Kernels(Protocol):
         best_rows: NDArray[np.int64],
         counts: NDArray[np.int64],
         scored: NDArray[np.int64],
-        floors: NDArray[np.float32],
         level: int,
     ) -> None: ...
 

@@ -221,7 +221,6 @@ def exact_scan(
     best_rows: NDArray[np.int64],
     counts: NDArray[np.int64],
     scored: NDArray[np.int64],
-    floors: Floats,
     level: int,
 ) -> None:
     """Offer every live item to every query's best; without codes and bounds, by scoring all of them."""

@@ -28,7 +28,8 @@ LARGEST_QUERY_CODE = 63
 LONGEST_QUERY_CODE = 146.0
 QUERY_OFFSET = 64
 QUERIES_PER_BATCH = 128
-MAX_CODE_SIZE = 48
+CODE_SIZE = 48  # memory against items scored
+WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Axes:
             block = factors[first : first + 2**15].astype(np.float64)
             moments += block.T @ block
         # A code holds the head and the norm of the tail, in an even number of places.
-        head = min(n_factors, MAX_CODE_SIZE - 1)
+        head = n_factors if n_factors < WHOLE_CODE_SIZE else CODE_SIZE - 1
         return cls(np.ascontiguousarray(np.linalg.eigh(moments).eigenvectors[:, ::-1][:, :head]))
 
     @property
@@ -182,7 +183,6 @@ def search(
     def scan(batch: slice) -> None:
         asked = queries[batch]
         counts = np.zeros(len(asked), np.int64)
-        floors = np.full(len(asked), -np.inf, np.float32)
         starts = filters.excluded_starts[batch.start : batch.stop + 1]
         coded: tuple[Axes, NDArray[np.uint8], NDArray[np.float64]] | None = None
         for items, dead in segments:
@@ -191,7 +191,7 @@ def search(
             running.kernels.exact_scan(
                 items.factors, items.rows, dead, items.codes, items.offsets, items.block_terms,
                 asked, coded[1], coded[2], filters.allowed, filters.excluded, starts,
-                scores[batch], rows[batch], counts, scored[batch], floors, running.level,
+                scores[batch], rows[batch], counts, scored[batch], running.level,
             )  # fmt: skip
         missing = np.where(rows[batch] < 0, np.iinfo(np.int64).max, rows[batch])
         order = np.lexsort((missing, -scores[batch]), axis=1)
