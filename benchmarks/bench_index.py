@@ -1,7 +1,7 @@
-"""Exact, certified search against faiss Flat and the best approximate peers: one thread, one run, recall beside every speed.
+"""Exact, certified search against faiss Flat and the best approximate peers: one thread, one run, recall with speed.
 
-Real factors are read from the folder in TESSELLA_DATA (or ../shared/data), one folder a set with items.npy and users.npy under
-factors/; sets that are not there are left out. Appends to results/index.jsonl.
+Real factors are read from factors/ in the folder that TESSELLA_DATA names (or ../shared/data): a folder for each set,
+with items.npy and users.npy. Sets that are not there are left out. Appends to results/index.jsonl.
 """
 
 import argparse
@@ -16,8 +16,13 @@ import peers
 import tessella as ts
 
 K = 10
-EXACT_GOALS = {"gowalla-als-k64": 8.0, "gowalla-als-alpha20-k64": 7.0, "gowalla-bpr-k64": 2.0, "gaussian 10,000 x 50": 1.5,
-               "skewed 1,000,000 x 64": 10.0}  # fmt: skip
+EXACT_GOALS = {
+    "gowalla-als-k64": 8.0,
+    "gowalla-als-alpha20-k64": 7.0,
+    "gowalla-bpr-k64": 2.0,
+    "gaussian 10,000 x 50": 1.5,
+    "skewed 1,000,000 x 64": 10.0,
+}
 PEER_GOALS = {"gowalla-als-k64": 1.3, "gowalla-als-alpha20-k64": 1.3}
 
 
@@ -88,7 +93,7 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
 
 
 def against_peers(name: str, index: ts.Index, items: np.ndarray, users: np.ndarray, build: float) -> dict[str, object]:
-    """The best setting of each approximate peer at recall 0.90, 0.95 and 0.99, and exact search over the best at 0.99."""
+    """The best setting of each approximate peer at three recalls, and exact search over the best at 0.99."""
     exact = index.search(users, K, threads=1).ids
     best: dict[float, tuple[float, str]] = {}
     hnsw_build = 0.0

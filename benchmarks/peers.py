@@ -1,4 +1,4 @@
-"""Other libraries, tuned as an expert would, one thread: each gives named ways to answer and how long it took to build."""
+"""Other libraries, tuned as an expert would, on one thread: ways to answer, and how long each took to build."""
 
 import time
 from collections.abc import Callable, Iterator

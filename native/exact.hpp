@@ -181,36 +181,33 @@ struct Stretch {
     int64_t first;
     int64_t n_blocks;
     alignas(64) int16_t products[STRETCH_BLOCKS][BLOCK_ITEMS];
-    int32_t done[STRETCH_BLOCKS];  // products of at least this have been dealt with
+    int32_t done[STRETCH_BLOCKS];         // products of at least this have been dealt with
+    uint64_t candidates[STRETCH_BLOCKS];  // items to score next, as bits
 };
 
-// The items of a block with products of at least `limit` that have not been dealt with, as bits.
-uint64_t undone(const ExactItems& items, const Stretch& stretch, int64_t block, int32_t limit) {
-    if (limit >= stretch.done[block]) return 0;
+// Marks the items of a block with products of at least `limit` that have not been dealt with, and has their factors on
+// the way from memory by the time they are scored.
+void mark(const ExactItems& items, Stretch& stretch, int64_t block, int32_t limit) {
     const int16_t* products = stretch.products[block];
-    const uint64_t found = reaching(products, limit) & ~reaching(products, stretch.done[block]);
-    const int64_t here = items.n_items - (stretch.first + block) * BLOCK_ITEMS;
-    return here < BLOCK_ITEMS ? found & ((uint64_t{1} << here) - 1) : found;
-}
-
-// Has their factors on the way from memory by the time they are scored.
-void fetch_block(const ExactItems& items, const Stretch& stretch, int64_t block, int32_t limit) {
-    const float* factors = items.factors + (stretch.first + block) * BLOCK_ITEMS * items.n_factors;
-    for (uint64_t left = undone(items, stretch, block, limit); left; left &= left - 1) {
-        const float* item = factors + __builtin_ctzll(left) * items.n_factors;
+    uint64_t found = reaching(products, limit);
+    if (found && stretch.done[block] <= 32767) found &= ~reaching(products, stretch.done[block]);
+    const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
+    if (items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (items.n_items - first)) - 1;
+    stretch.candidates[block] = found;
+    for (; found; found &= found - 1) {
+        const float* item = items.factors + (first + __builtin_ctzll(found)) * items.n_factors;
         for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
     }
 }
 
-void score_block(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, int64_t block,
-                 int32_t limit, Best& best, int64_t& scored) {
-    uint64_t candidates = undone(items, stretch, block, limit);
-    if (limit < stretch.done[block]) stretch.done[block] = limit;
-    const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
+// Scores the marked items of a block with products of at least `limit`, which may have risen since they were marked.
+void score_marked(const ExactItems& items, const ExactQueries& queries, int64_t query, const Stretch& stretch,
+                  int64_t block, int32_t limit, Best& best, int64_t& scored) {
     const float* factor = queries.factors + query * items.n_factors;
-    for (; candidates; candidates &= candidates - 1) {
-        const int64_t place = first + __builtin_ctzll(candidates);
-        if (!present(items, queries, place)) continue;
+    for (uint64_t left = stretch.candidates[block]; left; left &= left - 1) {
+        const int64_t at = __builtin_ctzll(left);
+        const int64_t place = (stretch.first + block) * BLOCK_ITEMS + at;
+        if (stretch.products[block][at] < limit || !present(items, queries, place)) continue;
         const int64_t row = items.rows[place];
         const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
         ++scored;
@@ -238,12 +235,15 @@ void score_promising(const ExactItems& items, const ExactQueries& queries, int64
         promises[at] = promise;
     }
     for (int64_t deep = best.k - best.count + 1; best.count < best.k && deep < stretch.n_blocks; deep *= 2) {
-        const auto limit = [&](int64_t block) {
-            return clamped(promises[deep] / items.terms[stretch.first + block].scale);
-        };
-        for (int64_t block = 0; block < stretch.n_blocks; ++block) fetch_block(items, stretch, block, limit(block));
-        for (int64_t block = 0; block < stretch.n_blocks; ++block)
-            score_block(items, queries, query, stretch, block, limit(block), best, scored);
+        int32_t limits[STRETCH_BLOCKS];
+        for (int64_t block = 0; block < stretch.n_blocks; ++block) {
+            limits[block] = clamped(promises[deep] / items.terms[stretch.first + block].scale);
+            mark(items, stretch, block, limits[block]);
+        }
+        for (int64_t block = 0; block < stretch.n_blocks; ++block) {
+            score_marked(items, queries, query, stretch, block, limits[block], best, scored);
+            stretch.done[block] = limits[block] < stretch.done[block] ? limits[block] : stretch.done[block];
+        }
     }
 }
 
@@ -256,28 +256,31 @@ bool scan_stretch(const ExactItems& items, const ExactQueries& queries, int64_t 
         return best.count == best.k &&
                terms.norm * items.terms[block].norm + underflow < static_cast<double>(best.scores[0]);
     };
-    bool more = true;
-    const int64_t n_blocks = stretch.n_blocks;
-    for (stretch.n_blocks = 0; stretch.n_blocks < n_blocks; ++stretch.n_blocks) {
-        const int64_t block = stretch.first + stretch.n_blocks;
-        more = !too_short(block);
-        if (!more) break;
-        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
-                      items.offsets + block * BLOCK_ITEMS, items.code_size, stretch.products[stretch.n_blocks]);
-        stretch.done[stretch.n_blocks] = 40000;
-    }
-    if (best.count < best.k) score_promising(items, queries, query, stretch, best, scored);
     const auto limit = [&](int64_t block) {
         const BlockTerms& bounds = items.terms[stretch.first + block];
         if (best.count < best.k) return -32768;
         const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
         return clamped((static_cast<double>(best.scores[0]) - slack) / (terms.scale * bounds.scale));
     };
-    for (int64_t block = 0; block < stretch.n_blocks; ++block) fetch_block(items, stretch, block, limit(block));
-    for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-        if (too_short(stretch.first + block)) return false;
-        score_block(items, queries, query, stretch, block, limit(block), best, scored);
+    const bool filling = best.count < best.k;
+    bool more = true;
+    int64_t n_blocks = 0;
+    for (; n_blocks < stretch.n_blocks; ++n_blocks) {
+        const int64_t block = stretch.first + n_blocks;
+        more = !too_short(block);
+        if (!more) break;
+        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
+                      items.offsets + block * BLOCK_ITEMS, items.code_size, stretch.products[n_blocks]);
+        stretch.done[n_blocks] = 40000;
+        if (!filling) mark(items, stretch, n_blocks, limit(n_blocks));
     }
+    stretch.n_blocks = n_blocks;
+    if (filling) {
+        score_promising(items, queries, query, stretch, best, scored);
+        for (int64_t block = 0; block < n_blocks; ++block) mark(items, stretch, block, limit(block));
+    }
+    for (int64_t block = 0; block < n_blocks; ++block)
+        if (stretch.candidates[block]) score_marked(items, queries, query, stretch, block, limit(block), best, scored);
     return more;
 }
 

@@ -181,10 +181,6 @@ void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::op
         require(before <= start && start <= static_cast<int64_t>(excluded.shape(0)), "starts leave the arrays");
         before = start;
     }
-    for (size_t item = 0; item < n; ++item) {
-        const int64_t row = rows.data()[item];
-        require(row >= 0 && (!allowed || row / 8 < static_cast<int64_t>(allowed->shape(0))), "rows leave the arrays");
-    }
     for (size_t query = 0; query < q; ++query)
         require(counts.data()[query] >= 0 && counts.data()[query] <= static_cast<int64_t>(scores.shape(1)),
                 "counts leave the arrays");
