@@ -24,10 +24,15 @@ constexpr int64_t LANES = 8;
 constexpr int64_t LANES = 4;
 #endif
 
-#include "exact.hpp"
+// In the order data flows, which is not the alphabet's.
+// clang-format off
 #include "prepare.hpp"
-#include "slots.hpp"
+#include "lanes.hpp"
 #include "tessellation.hpp"
+#include "dary.hpp"
+#include "slots.hpp"
+#include "exact.hpp"
+// clang-format on
 
 }  // namespace
 
