@@ -73,6 +73,63 @@ void keep(Best& best, float score, int64_t row) {
     }
 }
 
+// From a heap to best first.
+void sort_best(Best best) {
+    while (best.count > 1) {
+        const int64_t last = --best.count;
+        const float score = best.scores[0];
+        const int64_t row = best.rows[0];
+        best.scores[0] = best.scores[last];
+        best.rows[0] = best.rows[last];
+        best.scores[last] = score;
+        best.rows[last] = row;
+        sift_down(best, 0);
+    }
+}
+
+void sort_found(const BestArrays& found, int64_t n_queries) {
+    for (int64_t query = 0; query < n_queries; ++query)
+        sort_best({found.scores + query * found.k, found.rows + query * found.k, found.counts[query], found.k});
+}
+
+// Short vectors of queries, coded, with the terms of their bounds widened for rounding. Sums go in a fixed order, so a
+// query's code does not depend on the batch it came in.
+void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, const QueryCoding& coding, double* terse,
+                  uint8_t* codes, QueryTerms* terms) {
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const float* factor = queries + query * n_factors;
+        for (int64_t j = 0; j < coding.code_size; ++j) terse[j] = 0.0;
+        for (int64_t i = 0; i < n_factors; ++i) {
+            const double z = factor[i];
+            const double* axis = coding.head + i * coding.n_head;
+            for (int64_t j = 0; j < coding.n_head; ++j) terse[j] += z * axis[j];
+        }
+        double squares = 0.0;
+        double largest_place = 0.0;
+        for (int64_t j = 0; j < coding.n_head; ++j) squares += terse[j] * terse[j];
+        if (coding.n_head < n_factors) {
+            const double rest = sum_of_squares(factor, n_factors) * (1.0 + 1e-11) - squares;
+            terse[coding.n_head] = rest > 0.0 ? __builtin_sqrt(rest) : 0.0;
+            squares += terse[coding.n_head] * terse[coding.n_head];
+        }
+        for (int64_t j = 0; j < coding.code_size; ++j)
+            largest_place = __builtin_fabs(terse[j]) > largest_place ? __builtin_fabs(terse[j]) : largest_place;
+        const double norm = __builtin_sqrt(squares);
+        double scale = norm / coding.longest > largest_place / coding.largest ? norm / coding.longest
+                                                                              : largest_place / coding.largest;
+        scale = scale > 0.0 ? scale : 1.0;
+        double error = 0.0;
+        for (int64_t j = 0; j < coding.code_size; ++j) {
+            const double exact = terse[j] / scale;
+            const int32_t code = static_cast<int32_t>(exact < 0.0 ? exact - 0.5 : exact + 0.5);
+            const double off = terse[j] - static_cast<double>(code) * scale;
+            error += off * off;
+            codes[query * coding.code_size + j] = static_cast<uint8_t>(code + QUERY_OFFSET);
+        }
+        terms[query] = {norm * (1.0 + 1e-6), __builtin_sqrt(error) * (1.0 + 1e-6), scale};
+    }
+}
+
 // The code products of a block's 64 items.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {

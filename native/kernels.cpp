@@ -47,6 +47,8 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         rounded_tiles,
         fill<int32_t>,
         fill<int64_t>,
+        code_queries,
+        sort_found,
         exact_scan,
     };
     return kernels;

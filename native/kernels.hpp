@@ -35,6 +35,7 @@ struct SlotRule {
 // Exact search: see exact.hpp.
 inline constexpr int64_t BLOCK_ITEMS = 64;
 inline constexpr int64_t STRETCH_BLOCKS = 32;
+inline constexpr int32_t QUERY_OFFSET = 64;
 
 struct BlockTerms {     // of the items of a block, each an upper bound
     double norm;        // norms, with room for the rounding of scores
@@ -47,6 +48,14 @@ struct QueryTerms {
     double norm;
     double error;  // distance between coordinates and their code
     double scale;
+};
+
+struct QueryCoding {
+    const double* head;  // (n_factors, n_head) axes as columns
+    int64_t n_head;
+    int64_t code_size;
+    double largest;  // the largest place of a code
+    double longest;  // its greatest norm
 };
 
 struct ExactItems {
@@ -101,6 +110,10 @@ struct Kernels {
     int64_t (*fill_wide)(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors,
                          const SlotRule& rule, const Workspace& space, const int64_t* starts, int64_t* slots,
                          float* values);
+    void (*code_queries)(const float* queries, int64_t n_queries, int64_t n_factors, const QueryCoding& coding,
+                         double* terse, uint8_t* codes, QueryTerms* terms);
+    // Puts each query's answers in order, best first.
+    void (*sort_found)(const BestArrays& found, int64_t n_queries);
     // Offers every live item to every query's best k, leaving out those that cannot be among them.
     void (*exact_scan)(const ExactItems& items, const ExactQueries& queries, const BestArrays& found);
 };

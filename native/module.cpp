@@ -150,6 +150,35 @@ int64_t fill_wide(Matrix<const float> prepared, Matrix<const int8_t> tiles, int3
     return fill_with<int64_t>(kernels_at(level).fill_wide, prepared, tiles, {n_levels, depth}, starts, slots, values);
 }
 
+void code_queries(Matrix<const float> queries, Matrix<const double> head, double largest, double longest,
+                  Matrix<uint8_t> codes, Matrix<double> terms, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(queries);
+    require(head.shape(0) == queries.shape(1) && head.shape(1) <= head.shape(0), "shapes differ");
+    require(codes.shape(0) == queries.shape(0) && codes.shape(1) > head.shape(1), "shapes differ");
+    require(terms.shape(0) == queries.shape(0) && terms.shape(1) == 3, "shapes differ");
+    require(largest >= 1.0 && largest <= QUERY_OFFSET - 1 && longest >= 1.0, "codes do not fit their places");
+    std::vector<double> terse(codes.shape(1));
+    const QueryCoding coding = {head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(codes.shape(1)),
+                                largest, longest};
+    nb::gil_scoped_release unlocked;
+    kernels.code_queries(queries.data(), rows_of(queries), columns_of(queries), coding, terse.data(), codes.data(),
+                         reinterpret_cast<QueryTerms*>(terms.data()));
+}
+
+void sort_found(Matrix<float> scores, Matrix<int64_t> best_rows, Vector<const int64_t> counts, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require(scores.shape(0) == best_rows.shape(0) && scores.shape(1) == best_rows.shape(1) &&
+                counts.shape(0) == scores.shape(0),
+            "shapes differ");
+    std::vector<int64_t> filled(counts.data(), counts.data() + counts.shape(0));
+    for (const int64_t count : filled)
+        require(count >= 0 && count <= static_cast<int64_t>(scores.shape(1)), "counts leave the arrays");
+    const BestArrays found = {scores.data(), best_rows.data(), filled.data(),
+                              nullptr,       nullptr,          static_cast<int64_t>(scores.shape(1))};
+    kernels.sort_found(found, static_cast<int64_t>(scores.shape(0)));
+}
+
 void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::optional<Vector<const uint8_t>> dead,
                 Vector<const int8_t> codes, Vector<const int16_t> offsets, Matrix<const double> block_terms,
                 Matrix<const float> queries, Matrix<const uint8_t> query_codes, Matrix<const double> query_terms,
@@ -231,6 +260,11 @@ NB_MODULE(_native, m) {
     m.def("fill_entries", &fill_narrow, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a,
           "Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.");
     m.def("fill_entries", &fill_wide, prepared, tiles, "n_levels"_a, "depth"_a, starts, slots, values, "level"_a);
+    m.def("code_queries", &code_queries, nb::arg("queries").noconvert(), nb::arg("head").noconvert(), "largest"_a,
+          "longest"_a, nb::arg("codes").noconvert(), nb::arg("terms").noconvert(), "level"_a,
+          "Codes queries by their coordinates along the head's axes and the norm of the rest.");
+    m.def("sort_found", &sort_found, nb::arg("scores").noconvert(), nb::arg("best_rows").noconvert(),
+          nb::arg("counts").noconvert(), "level"_a, "Puts each query's answers in order, best first.");
     m.def("exact_scan", &exact_scan, factors, nb::arg("rows").noconvert(), nb::arg("dead").noconvert().none(),
           nb::arg("codes").noconvert(), nb::arg("offsets").noconvert(), nb::arg("block_terms").noconvert(),
           nb::arg("queries").noconvert(), nb::arg("query_codes").noconvert(), nb::arg("query_terms").noconvert(),

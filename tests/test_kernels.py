@@ -132,6 +132,25 @@ def test_the_first_bad_row_is_found(bad, k, rng):
         np.testing.assert_array_equal(counts[:31], np.count_nonzero(factors[:31], axis=1))
 
 
+@given(queries=factor_matrices(max_factors=70), data=st.data())
+def test_query_codes_equal_their_twin(queries, data):
+    queries = queries.clip(-1e18, 1e18)
+    k = queries.shape[1]
+    head = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q[:, : data.draw(st.integers(1, k))].copy()
+    size = head.shape[1] + 1 + (head.shape[1] + 1) % 2
+
+    def coded(kernels, level):
+        codes, terms = np.empty((len(queries), size), np.uint8), np.empty((len(queries), 3))
+        kernels.code_queries(queries, head, 63.0, 146.0, codes, terms, level)
+        return codes, terms
+
+    expected = coded(_twins, 0)
+    assert ((expected[0] >= 1) & (expected[0] <= 127)).all()
+    for level in LEVELS:
+        for found, wanted in zip(coded(native, level), expected, strict=True):
+            assert found.tobytes() == wanted.tobytes()
+
+
 def test_wrong_arrays_are_refused_not_read():
     factors, tiles = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int8)
     with pytest.raises(ValueError, match="shapes differ"):

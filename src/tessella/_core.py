@@ -65,6 +65,19 @@ class Kernels(Protocol):
         values: NDArray[np.float32],
         level: int,
     ) -> int: ...
+    def code_queries(
+        self,
+        queries: NDArray[np.float32],
+        head: NDArray[np.float64],
+        largest: float,
+        longest: float,
+        codes: NDArray[np.uint8],
+        terms: NDArray[np.float64],
+        level: int,
+    ) -> None: ...
+    def sort_found(
+        self, scores: NDArray[np.float32], best_rows: NDArray[np.int64], counts: NDArray[np.int64], level: int
+    ) -> None: ...
     def exact_scan(
         self,
         factors: NDArray[np.float32],

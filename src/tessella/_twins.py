@@ -204,6 +204,47 @@ def scores_of(queries: Floats, factors: Floats) -> Floats:
     return stripes[:, :, 0]
 
 
+def code_queries(
+    queries: Floats,
+    head: Doubles,
+    largest: float,
+    longest: float,
+    codes: NDArray[np.uint8],
+    terms: Doubles,
+    level: int,
+) -> None:
+    """Code queries by their coordinates along the head's axes and the norm of the rest; norms, errors and scales."""
+    n_factors, n_head = head.shape
+    short = np.zeros(codes.shape)
+    for i in range(n_factors):
+        short[:, :n_head] += queries[:, i, None].astype(np.float64) * head[i]
+    squares = np.zeros(len(queries))
+    for j in range(n_head):
+        squares += short[:, j] * short[:, j]
+    if n_head < n_factors:
+        short[:, n_head] = np.sqrt(np.maximum(_sums_of_squares(queries) * (1.0 + 1e-11) - squares, 0.0))
+        squares += short[:, n_head] * short[:, n_head]
+    norms = np.sqrt(squares)
+    scales = np.maximum(norms / longest, np.abs(short).max(axis=1) / largest)
+    scales[scales == 0] = 1
+    exact = short / scales[:, None]
+    whole = np.trunc(np.where(exact < 0, exact - 0.5, exact + 0.5))
+    off = short - whole * scales[:, None]
+    errors = np.zeros(len(queries))
+    for j in range(codes.shape[1]):
+        errors += off[:, j] * off[:, j]
+    codes[:] = whole + 64
+    terms[:] = np.stack([norms * (1.0 + 1e-6), np.sqrt(errors) * (1.0 + 1e-6), scales], axis=1)
+
+
+def sort_found(scores: Floats, best_rows: NDArray[np.int64], counts: NDArray[np.int64], level: int) -> None:
+    """Put each query's answers in order, best first, the earlier row first among equals."""
+    for query, count in enumerate(counts):
+        order = np.lexsort((best_rows[query, :count], -scores[query, :count]))
+        scores[query, :count] = scores[query, order]
+        best_rows[query, :count] = best_rows[query, order]
+
+
 def exact_scan(
     factors: Floats,
     rows: NDArray[np.int64],

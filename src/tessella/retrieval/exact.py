@@ -24,7 +24,7 @@ from tessella._core import core, run_blocks
 BLOCK = 64
 LARGEST_CODE = 127
 LONGEST_CODE = 210.0
-LARGEST_QUERY_CODE = 63
+LARGEST_QUERY_CODE = 63.0
 LONGEST_QUERY_CODE = 146.0
 QUERY_OFFSET = 64
 QUERIES_PER_BATCH = 128
@@ -141,19 +141,6 @@ def _code(
     return codes.astype(np.int8), terms
 
 
-def _code_queries(queries: NDArray[np.float32], axes: Axes) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Codes of queries, and the terms of their bounds: norm, error, scale."""
-    short, _ = axes.shorten(queries)
-    norms = np.sqrt(np.einsum("ij,ij->i", short, short))
-    scales = np.maximum(norms / LONGEST_QUERY_CODE, np.abs(short).max(axis=1) / LARGEST_QUERY_CODE)
-    scales[scales == 0] = 1
-    codes = np.rint(short / scales[:, None])
-    off = short - codes * scales[:, None]
-    errors = np.sqrt(np.einsum("ij,ij->i", off, off))
-    terms = np.stack([norms * (1 + 1e-6), errors * (1 + 1e-6), scales], axis=1)
-    return (codes + QUERY_OFFSET).astype(np.uint8), terms
-
-
 @dataclass(frozen=True)
 class Filters:
     """Which rows may answer: `allowed` holds a bit for each row, or is None for all; excluded rows ascend by query."""
@@ -184,19 +171,20 @@ def search(
         asked = queries[batch]
         counts = np.zeros(len(asked), np.int64)
         starts = filters.excluded_starts[batch.start : batch.stop + 1]
-        coded: tuple[Axes, NDArray[np.uint8], NDArray[np.float64]] | None = None
+        coded: Axes | None = None
+        codes, terms = np.empty((0, 0), np.uint8), np.empty((len(asked), 3))
         for items, dead in segments:
-            if coded is None or coded[0] is not items.axes:
-                coded = (items.axes, *_code_queries(asked, items.axes))
+            if coded is not items.axes:
+                coded = items.axes
+                codes = np.empty((len(asked), coded.code_size), np.uint8)
+                limits = (LARGEST_QUERY_CODE, LONGEST_QUERY_CODE)
+                running.kernels.code_queries(asked, coded.head, *limits, codes, terms, running.level)
             running.kernels.exact_scan(
                 items.factors, items.rows, dead, items.codes, items.offsets, items.block_terms,
-                asked, coded[1], coded[2], filters.allowed, filters.excluded, starts,
+                asked, codes, terms, filters.allowed, filters.excluded, starts,
                 scores[batch], rows[batch], counts, scored[batch], running.level,
             )  # fmt: skip
-        missing = np.where(rows[batch] < 0, np.iinfo(np.int64).max, rows[batch])
-        order = np.lexsort((missing, -scores[batch]), axis=1)
-        scores[batch] = np.take_along_axis(scores[batch], order, axis=1)
-        rows[batch] = np.take_along_axis(rows[batch], order, axis=1)
+        running.kernels.sort_found(scores[batch], rows[batch], counts, running.level)
 
     run_blocks(scan, [slice(at, min(at + QUERIES_PER_BATCH, n)) for at in range(0, n, QUERIES_PER_BATCH)], threads)
     return rows, scores, scored
