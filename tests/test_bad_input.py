@@ -39,7 +39,7 @@ BAD_FACTORS = {
     "booleans": (GOOD > 0, TypeError, "{name} holds bool, but must hold real numbers"),
     "dates": (GOOD.astype("M8[s]"), TypeError, "{name} holds datetime64[s], but must hold real numbers"),
     "None": (None, TypeError, "{name} holds object, but must hold real numbers"),
-    "ragged": ([[1.0, 2.0], [3.0]], ValueError, "{name} has rows of different lengths."),
+    "ragged": ([[1.0, 2.0], [3.0]], ValueError, "{name} is not a matrix: its rows have different lengths or depths."),
     "sparse": (scipy.sparse.csr_array(GOOD), TypeError, "{name} is a SciPy sparse matrix, but factors are dense;"),
     "masked": (np.ma.masked_less(GOOD, 0), TypeError, "{name} is a masked array; fill it first"),
 }
@@ -57,6 +57,27 @@ def test_bad_factors(function, bad):
         np.testing.assert_array_equal(values, before)
 
 
+class Broken:
+    """A slot map that gives what it is told to."""
+
+    def __init__(self, slots, n_slots=99):
+        self.given = slots
+        self.p = n_slots
+
+    def n_slots(self, n_factors, levels=1):  # noqa: ARG002
+        return self.p
+
+    def slots(self, tiles, levels=1):  # noqa: ARG002
+        return np.asarray(self.given)
+
+
+class Stubborn:
+    """Something that will not be an array."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("not now")
+
+
 def square(width):
     return np.ones((2, width))
 
@@ -69,9 +90,9 @@ CALLS = [
     (lambda: ts.DAry(128), ValueError, "levels is 128, but must be from 1 to 127."),
     (lambda: ts.DAry("2"), TypeError, "levels is a whole number, not str."),
     (lambda: ts.DAry(2, "best"), ValueError, "method is 'best', but must be one of 'exact', 'rounded'."),
-    (lambda: ts.RandomTessellation(0), ValueError, "n_tiles is 0, but must be at least 1."),
+    (lambda: ts.RandomTessellation(0), ValueError, "n_tiles is 0, but must be from 1 to 16777216."),
     (lambda: ts.RandomTessellation(3, -1), ValueError, "seed is -1, but must be at least 0."),
-    (lambda: ts.RandomTessellation(3).tiles(GOOD, 0), ValueError, "n_nearest is 0, but must be at least 1."),
+    (lambda: ts.RandomTessellation(3).tiles(GOOD, 0), ValueError, "n_nearest is 0, but must be from 1 to 16777216."),
     (lambda: ts.ExplicitTessellation(np.zeros((0, 3))), ValueError, "vectors has 0 rows, but a tessellation needs at least 1"),
     (lambda: ts.ExplicitTessellation([[1, 0], [0, 0]]), ValueError, "vectors is zero in row 1, which is no direction."),
     (lambda: ts.ExplicitTessellation([[1, np.nan]]), ValueError, "vectors holds a NaN or an infinity in row 0;"),
@@ -79,26 +100,36 @@ CALLS = [
     (lambda: ts.ExplicitTessellation(np.eye(3)).tiles(square(4)), ValueError, "factors has 4 columns, but 3 are expected."),
     (lambda: ts.ParseTree(0), ValueError, "depth is 0, but must be from 1 to 32."),
     (lambda: ts.ParseTree("deep"), TypeError, "depth is a whole number, not str."),
-    (lambda: ts.OneHot().slots([[0, 2]]), ValueError, "tiles holds values beyond 1, the number of levels."),
-    (lambda: ts.OneHot().slots([[-128, 0]]), ValueError, "tiles holds values beyond 1, the number of levels."),
-    (lambda: ts.OneHot().slots([0, 1]), ValueError, "tiles has shape (2,), but must have shape (n, n_factors)."),
+    (lambda: ts.OneHot().slots([[0, 2]]), ValueError, "tiles holds a value of size 2, but there are 1 levels; pass levels=2."),
+    (lambda: ts.OneHot().slots([[-128, 0]]), ValueError, "tiles holds a value of size 128, but there are 1 levels; pass levels=128."),
+    (lambda: ts.OneHot().slots([0, 1]), ValueError, "tiles has shape (2,), but must have shape (n, n_factors), 1 to 4096 wide."),
     (lambda: ts.CounterTree().slots([[0.5]]), TypeError, "tiles holds float64, but must hold whole numbers such as int8."),
     (lambda: ts.OneHot().n_slots(0), ValueError, "n_factors is 0, but must be from 1 to 4096."),
     (lambda: ts.CounterTree().n_slots(3, 0), ValueError, "levels is 0, but must be from 1 to 127."),
     (lambda: ts.ParseTree(2).slots([[0, 1]], 0.5), TypeError, "levels is a whole number, not float."),
-    (lambda: ts.Schema("ternary"), TypeError, "tessellation is a str, which has no `tiles` method."),
-    (lambda: ts.Schema(ts.Ternary), TypeError, "tessellation is the class Ternary; pass an instance, such as Ternary()."),
-    (lambda: ts.Schema(slot_map=ts.OneHot), TypeError, "slot_map is the class OneHot; pass an instance, such as OneHot()."),
+    (lambda: ts.Schema("ternary"), TypeError, "tessellation is a str, which lacks `tiles`, and `levels` or `n_tiles`."),
+    (lambda: ts.Schema(ts.Ternary), TypeError, "tessellation is the class Ternary; pass an instance of it."),
+    (lambda: ts.Schema(slot_map=ts.OneHot), TypeError, "slot_map is the class OneHot; pass an instance of it."),
     (lambda: ts.Schema(slot_map=3), TypeError, "slot_map is a int, which has no `n_slots` and `slots` methods."),
     (lambda: ts.Schema(ts.RandomTessellation(9), ts.CounterTree()), ValueError, "CounterTree reads tiles coordinate by coordinate"),
     (lambda: ts.Schema(threshold=-0.1), ValueError, "threshold is -0.1, but must be finite and at least 0."),
     (lambda: ts.Schema(threshold=np.nan), ValueError, "threshold is nan, but must be finite and at least 0."),
+    (lambda: ts.Schema(threshold=10**400), ValueError, "threshold is inf, but must be finite and at least 0."),
+    (lambda: ts.CounterTree().slots([[True]]), TypeError, "tiles holds bool, but must hold whole numbers such as int8."),
+    (lambda: ts.CounterTree().slots(np.zeros((1, 5000), int)), ValueError, "tiles has shape (1, 5000), but must have shape (n, n_factors), 1 to 4096 wide."),
+    (lambda: ts.RandomTessellation(3).explicit(-1), ValueError, "n_factors is -1, but must be from 1 to 4096."),
+    (lambda: ts.RandomTessellation(10**12), ValueError, "n_tiles is 1000000000000, but must be from 1 to 16777216."),
+    (lambda: ts.SparseMap("x").set_params(schema__threshold=1), TypeError, "schema is a str, but must be a tessella.Schema."),
+    (lambda: ts.SparseMap(ts.Schema(slot_map=Broken([[0, 1, 2]], None))).transform(GOOD[:1]), TypeError, "the number of slots is a whole number, not NoneType."),
+    (lambda: ts.SparseMap(ts.Schema(slot_map=Broken([[0, 1, 2]], 2**70))).transform(GOOD[:1]), ValueError, "the slot map needs 1.18e+21 slots, but 9.22e+18 can be numbered"),
+    (lambda: ts.Ternary().tiles(Stubborn()), TypeError, "factors cannot be read as an array: not now."),
+    (lambda: ts.SparseMap().transform(GOOD, threads=True), TypeError, "threads is a whole number or None, not bool."),
     (lambda: ts.Schema(threshold="1"), TypeError, "threshold is a number, not str."),
     (lambda: ts.Schema(threshold_kind="odd"), ValueError, "threshold_kind is 'odd', but must be one of 'absolute', 'relative'."),
     (lambda: ts.Schema(rotation="left"), ValueError, "rotation is 'left', but must be one of 'principal', 'random'."),
     (lambda: ts.Schema(rotation=np.ones((2, 2))), ValueError, "rotation is not orthogonal: its columns' products are off by"),
-    (lambda: ts.Schema(rotation=np.ones((2, 3))), ValueError, "rotation has shape (2, 3), but must be square"),
-    (lambda: ts.Schema(rotation=np.eye(2) * np.nan), ValueError, "rotation holds a NaN or an infinity."),
+    (lambda: ts.Schema(rotation=np.ones((2, 3))), ValueError, "rotation has shape (2, 3), but must be square, with 1 to 4096 rows."),
+    (lambda: ts.Schema(rotation=np.eye(2) * np.nan), ValueError, "rotation holds a NaN or an infinity in row 0; it must be finite."),
     (lambda: ts.Schema(rotation_seed=-1), ValueError, "rotation_seed is -1, but must be at least 0."),
     (lambda: ts.Schema().n_slots(0), ValueError, "n_factors is 0, but must be from 1 to 4096."),
     (lambda: ts.SparseMap("paper").fit(GOOD), TypeError, "schema is a str, but must be a tessella.Schema."),
@@ -120,20 +151,6 @@ CALLS = [
 def test_bad_arguments(call, error, sentence):
     with pytest.raises(error, match=re.escape(sentence)):
         call()
-
-
-class Broken:
-    """A slot map that gives what it is told to."""
-
-    def __init__(self, slots, n_slots=99):
-        self.given = slots
-        self.p = n_slots
-
-    def n_slots(self, n_factors, levels=1):  # noqa: ARG002
-        return self.p
-
-    def slots(self, tiles, levels=1):  # noqa: ARG002
-        return np.asarray(self.given)
 
 
 @pytest.mark.parametrize(

@@ -212,11 +212,19 @@ def test_single_query_and_text_ids():
     assert "a" in index
     assert "z" not in index
     assert 3 not in index
+    assert -1 not in ts.Index.build(np.eye(3))
+    assert 10**30 not in ts.Index.build(np.eye(3))
     np.testing.assert_array_equal(index["b"], [0, 1, 0])
     np.testing.assert_array_equal(index[["c", "a"]], [[0, 0, 1], [1, 0, 0]])
     index.add(np.ones((1, 3)), ["a longer id than before"])
     assert index.search([3.0, 2.0, 1.0], 1).ids.tolist() == ["a longer id than before"]
     assert index.search(np.zeros((0, 3)), 2).ids.shape == (0, 2)
+
+
+def test_zeros_stored_in_a_matrix_exclude_nothing():
+    index = ts.Index.build(np.eye(2))
+    exclude = scipy.sparse.csr_array((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
+    assert index.search([[2.0, 1.0]], 2, exclude=exclude).ids.tolist() == [[1, -1]]
 
 
 def test_repr_and_memory(rng):
@@ -248,6 +256,10 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.add(GOOD, [7, 8, 9, -1]), ValueError, "ids holds -1, which stands for a missing answer"),
         (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are texts, but those in the index are whole numbers"),
         (lambda i: i.add(np.full((4, 3), np.inf), [7, 8, 9, 10]), ValueError, "item_factors holds"),
+        (lambda i: i.add(GOOD[:2], [7, "a"]), TypeError, "ids holds both texts and other values"),
+        (lambda i: i.search(GOOD, exclude=[["a"]] * 4), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: i.search(GOOD, allow=["a"]), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: ts.Index.build(GOOD, ["a", "b", "c", "d\0"]), ValueError, "may not end in a NUL character"),  # noqa: ARG005
         (lambda i: i.update(GOOD[:1], [99]), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.remove([1, 99]), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.remove([[1]]), ValueError, "ids has 2 dimensions, but must have 1"),

@@ -57,6 +57,17 @@ def test_tiles_equal_their_twins_at_the_limits(rng, k, n_levels):
         same_at_every_level(factors.clip(-3e38, 3e38).astype(np.float32), n_levels, True, name="dary_tiles")
 
 
+def test_rows_that_need_the_margin_of_the_search():
+    """With a quarter of the margin against rounding, the search for exact D-ary tiles goes wrong here."""
+    one = np.full((1, 1024), 0.68089467, np.float32)
+    one[0, :6] = 1
+    two = np.full((1, 4096), 0.69501116, np.float32)
+    two[0, :934] = 0.68642822
+    two[0, :38] = 1
+    for rows in (one, two):
+        same_at_every_level(rows, 2, True, name="dary_tiles")
+
+
 @given(factors=factor_matrices(), n_levels=st.integers(1, 6), exact=st.booleans())
 def test_dary_tiles_equal_their_twin(factors, n_levels, exact):
     same_at_every_level(factors, n_levels, exact, name="dary_tiles")

@@ -92,10 +92,12 @@ def test_slot_counts(schema, k, n_slots):
         (lambda plain: plain.update(threshold=-1), "threshold is -1.0"),
         (lambda plain: plain.update(threshold="much"), "threshold is a number"),
         (lambda plain: plain["tessellation"].update(kind="Hexagons"), "'Hexagons'"),
-        (lambda plain: plain["tessellation"].update(colour=1), "does not describe a Ternary"),
-        (lambda plain: plain.update(tessellation=None), "no `tiles` method"),
+        (lambda plain: plain["tessellation"].update(colour=1), "does not describe a Ternary, which has max_nonzeros"),
+        (lambda plain: plain["tessellation"].update(kind=[]), "is of kind"),
+        (lambda plain: plain.update(threshold=10**400), "threshold is inf"),
+        (lambda plain: plain.update(tessellation=None), "lacks `tiles`"),
         (lambda plain: plain.update(rotation=[[1, 2], [3, 4]]), "not orthogonal"),
-        (lambda plain: plain.update(rotation=[[1, 2], [3]]), "different lengths"),
+        (lambda plain: plain.update(rotation=[[1, 2], [3]]), "different lengths or depths"),
     ],
 )
 def test_damaged_json_is_refused(change, sentence):
@@ -106,9 +108,23 @@ def test_damaged_json_is_refused(change, sentence):
 
 
 def test_text_that_is_not_json_is_refused():
-    for text in ("", "{", "[]", "3", "nonsense"):
+    for text in ("", "{", "[]", "3", "nonsense", "[" * 100_000, '{"threshold": 1, "threshold": 2}'):
         with pytest.raises(ValueError, match="the schema is not"):
             ts.Schema.from_json(text)
+    for other in (None, {}, b"{}"):
+        with pytest.raises(TypeError, match="must be JSON text"):
+            ts.Schema.from_json(other)
+
+
+def test_what_is_equal_has_equal_hashes():
+    pairs = [
+        (ts.Schema(threshold=0.0), ts.Schema(threshold=-0.0)),
+        (ts.Schema(rotation=[[1, 0], [0, 1]]), ts.Schema(rotation=[[1, -0.0], [0, 1]])),
+        (ts.ExplicitTessellation([[1, 0.0]]), ts.ExplicitTessellation([[1, -0.0]])),
+    ]
+    for one, two in pairs:
+        assert one == two
+        assert hash(one) == hash(two)
 
 
 def test_parts_of_ones_own_cannot_be_written():

@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 
 import tessella as ts
+from tessella import storage
 
 
 @pytest.fixture
@@ -64,6 +65,28 @@ def test_the_file_is_safetensors(index, tmp_path):
     index.save(tmp_path / "items")
     arrays = safetensors.numpy.load_file(tmp_path / "items")
     assert arrays["factors"].shape == (len(index), 20)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda arrays, facts: facts.pop("n_items"),  # noqa: ARG005
+        lambda arrays, facts: facts.update(n_factors=10**9),  # noqa: ARG005
+        lambda arrays, facts: arrays.pop("rows"),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(factors=arrays["factors"].astype(np.float64)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(factors=arrays["factors"] * np.float32(np.nan)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(rows=arrays["rows"] + 1),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(codes=arrays["codes"][:-2]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(ids=np.zeros_like(arrays["ids"])),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(head=arrays["head"][:3]),  # noqa: ARG005
+    ],
+)
+def test_forged_files_are_refused(index, tmp_path, forge):
+    arrays, facts = index._snapshot()
+    forge(arrays, facts)
+    storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
+    with pytest.raises(ValueError, match="forged cannot be used: its arrays do not belong together"):
+        ts.Index.load(tmp_path / "forged")
 
 
 def test_a_file_is_not_replaced_unasked(index, tmp_path):

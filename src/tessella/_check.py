@@ -32,7 +32,10 @@ def number_at_least(value: float, name: str, low: float) -> float:
     """`value` as a finite float that is at least `low`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} is a number, not {type(value).__name__}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if not (np.isfinite(number) and number >= low):
         raise ValueError(f"{name} is {number}, but must be finite and at least {low:g}.")
     return number
@@ -40,6 +43,7 @@ def number_at_least(value: float, name: str, low: float) -> float:
 
 def slot_count(count: int) -> int:
     """`count`, if slots can be numbered with it."""
+    whole_number(count, "the number of slots", 1)
     if count > np.iinfo(np.int64).max:
         raise ValueError(f"the slot map needs {count:.3g} slots, but 9.22e+18 can be numbered; use a smaller depth.")
     return count
@@ -66,7 +70,9 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(f"{name} has rows of different lengths.") from None
+        raise ValueError(f"{name} is not a matrix: its rows have different lengths or depths.") from None
+    except Exception as error:
+        raise TypeError(f"{name} cannot be read as an array: {error}.") from error
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} holds {array.dtype}, but must hold real numbers such as float32.")
     return array
@@ -108,7 +114,7 @@ def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
 def unchecked_block(array: NDArray[Any], rows: slice) -> NDArray[np.float32]:
     """The same for numbers that are looked at elsewhere."""
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array[rows], dtype=np.float32)
+        return np.require(array[rows], np.float32, ["C", "A"])
 
 
 def refuse_row(array: NDArray[Any], name: str, number: int) -> NoReturn:
@@ -130,9 +136,11 @@ def rotation(values: ArrayLike, name: str = "rotation") -> NDArray[np.float64]:
     """`values` as a read-only orthogonal matrix."""
     array = np.array(numbers(values, name), dtype=np.float64, order="C")
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not 1 <= len(array) <= MAX_FACTORS:
-        raise ValueError(f"{name} has shape {array.shape}, but must be square: (n_factors, n_factors).")
+        raise ValueError(f"{name} has shape {array.shape}, but must be square, with 1 to {MAX_FACTORS} rows.")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds a NaN or an infinity.")
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise ValueError(f"{name} holds a NaN or an infinity in row {row}; it must be finite.")
+    array += 0.0  # no negative zeros: what is equal has equal bytes
     error = float(np.abs(array.T @ array - np.eye(len(array))).max())
     if error > 1e-5:
         raise ValueError(f"{name} is not orthogonal: its columns' products are off by {error:.2g}; 1e-05 is allowed.")
@@ -152,13 +160,16 @@ def levels(value: SupportsIndex) -> int:
 
 def tiles(values: ArrayLike, levels: int) -> NDArray[np.int8]:
     """`values` as a matrix of tile coordinates in [-levels, levels]."""
-    array = numbers(values, "tiles")
-    if array.dtype.kind == "f":
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
         raise TypeError(f"tiles holds {array.dtype}, but must hold whole numbers such as int8.")
-    if array.ndim != 2 or array.shape[1] < 1:
-        raise ValueError(f"tiles has shape {array.shape}, but must have shape (n, n_factors).")
-    if array.size and max(-int(array.min()), int(array.max())) > levels:
-        raise ValueError(f"tiles holds values beyond {levels}, the number of levels.")
+    if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_FACTORS:
+        raise ValueError(f"tiles has shape {array.shape}, but must have shape (n, n_factors), 1 to {MAX_FACTORS} wide.")
+    largest = max(-int(array.min()), int(array.max())) if array.size else 0
+    if largest > levels:
+        raise ValueError(
+            f"tiles holds a value of size {largest}, but there are {levels} levels; pass levels={largest}."
+        )
     return np.ascontiguousarray(array, dtype=np.int8)
 
 
@@ -184,15 +195,21 @@ def products_fit(queries: NDArray[np.float32], longest: float) -> None:
 
 def ids(values: Any, count: int | None, *, unique: bool = True) -> NDArray[Any]:
     """`values` as an array of `count` ids: int64 or text."""
+    if isinstance(values, list | tuple) and len({isinstance(value, str | np.str_) for value in values}) > 1:
+        raise TypeError("ids holds both texts and other values, but must hold whole numbers or texts.")
     try:
         array = np.array(values)
-    except ValueError:
-        raise ValueError("ids is not a flat sequence.") from None
+    except (ValueError, OverflowError):
+        raise ValueError("ids is not a flat sequence of texts or int64 numbers.") from None
     if array.ndim != 1:
         raise ValueError(f"ids has {array.ndim} dimensions, but must have 1.")
     if count is not None and len(array) != count:
         raise ValueError(f"ids has {len(array)} entries, but there are {count} items.")
     array = _numbers_or_texts(array)
+    if array.dtype.kind == "U" and isinstance(values, list | tuple):
+        for given, kept in zip(values, array.tolist(), strict=True):
+            if given != kept:
+                raise ValueError(f"ids holds {given!r}, but texts may not end in a NUL character.")
     if unique:
         found, counts = np.unique(array, return_counts=True)
         if len(found) < len(array):

@@ -136,7 +136,8 @@ def _core_for(wanted: str) -> Core:
     if _native is None and not wanted:
         warnings.warn(
             "tessella runs WITHOUT its native core, many times slower: it could not be built when tessella was "
-            "installed. Install a C++ compiler and reinstall tessella, or set TESSELLA_SIMD=numpy to accept this.",
+            "installed. Install a C++ compiler and reinstall tessella with pip's --no-cache-dir, or set "
+            "TESSELLA_SIMD=numpy to accept this.",
             RuntimeWarning,
             stacklevel=_levels_to_the_caller(),
         )
@@ -154,7 +155,9 @@ def thread_count(threads: int | None) -> int:
         count = operator.index(threads)
     except TypeError:
         raise TypeError(f"threads is a whole number or None, not {type(threads).__name__}.") from None
-    if isinstance(threads, bool) or count < 1:
+    if isinstance(threads, bool):
+        raise TypeError("threads is a whole number or None, not bool.")
+    if count < 1:
         raise ValueError(f"threads is {threads}, but at least 1 is needed; None uses every CPU.")
     return count
 
@@ -181,12 +184,18 @@ def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: 
                 errors[number] = error
                 return
 
-    helpers = [threading.Thread(target=drain) for _ in range(min(threads, len(blocks)) - 1)]
-    for helper in helpers:
-        helper.start()
-    drain()
-    for helper in helpers:
-        helper.join()
+    helpers: list[threading.Thread] = []
+    try:
+        for _ in range(min(threads, len(blocks)) - 1):
+            helper = threading.Thread(target=drain)
+            helper.start()
+            helpers.append(helper)
+        drain()
+    finally:  # an interrupt, or a thread that cannot be had, leaves no other running
+        if len(helpers) < min(threads, len(blocks)) - 1:
+            todo.clear()
+        for helper in helpers:
+            helper.join()
     if errors:
         raise errors[min(errors)]
 

@@ -143,8 +143,10 @@ def window_slots(tiles: Tiles, n_levels: int, depth: int) -> NDArray[np.int64]:
     head = min(depth - 1, k)
     slots = np.empty_like(codes)
     slots[:, :head] = np.arange(head) * values + codes[:, :head]
+    if head == k:
+        return slots
     windows = np.zeros_like(codes[:, head:])
-    for back in range(depth if head < k else 0):
+    for back in range(depth):
         windows += codes[:, head - back : k - back] * values**back
     slots[:, head:] = head * values + np.arange(k - head) * values**depth + windows
     return slots

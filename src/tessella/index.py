@@ -125,11 +125,14 @@ class Index:
             matrix = scipy.sparse.csr_array(exclude, copy=True)
             if matrix.shape != (n, len(self)):
                 raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, len(self))}.")
+            matrix.eliminate_zeros()
             matrix.sum_duplicates()
             matrix.sort_indices()
             live = np.concatenate([segment.rows[segment.live] for segment in state.segments] or [np.zeros(0, np.int64)])
             return np.sort(live)[matrix.indices], matrix.indptr.astype(np.int64)
         lists = _check.id_lists(exclude, "exclude", n)
+        for ids in lists:
+            self._same_kind(state, ids)
         found = [np.sort(self._rows_of(state, ids)) for ids in lists]
         return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
 
@@ -143,6 +146,7 @@ class Index:
         return [(slice(0, n), self._bits(state, _check.id_lists([allow], "allow", 1)[0]))]
 
     def _bits(self, state: State, ids: NDArray[Any]) -> NDArray[np.uint8]:
+        self._same_kind(state, ids)
         bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
         bits[self._rows_of(state, ids)] = 1
         return np.packbits(bits, bitorder="little")
@@ -311,17 +315,19 @@ class Index:
 
     @classmethod
     def _restore(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Self:
-        n, n_factors = facts["n_items"], facts["n_factors"]
-        axes = Axes(arrays["head"])
-        if not n:
-            return cls(State((), 0, 0), axes, n_factors)
-        parts = (arrays[part] for part in ("factors", "rows", "codes", "offsets", "block_terms"))
-        items = ExactItems(axes, *parts)
-        ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if facts["text_ids"] else arrays["ids"]
-        rows = np.arange(n)
-        if items.factors.shape != (n, n_factors) or len(ids) != n or not np.array_equal(np.sort(items.rows), rows):
-            raise ValueError(f"{name} cannot be used: its arrays do not belong together.")
-        return cls(State((Segment.over(items, ids),), 0, n), axes, n_factors)
+        try:
+            n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
+            axes = Axes(arrays["head"])
+            segments: tuple[Segment, ...] = ()
+            if n:
+                items = ExactItems(axes, *(arrays[part] for part in ExactItems.stored()))
+                items.check(n, n_factors)
+                text = facts["text_ids"]
+                ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if text else arrays["ids"]
+                segments = (Segment.over(items, _check.ids(ids, n)),)
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
+        return cls(State(segments, 0, n), axes, n_factors)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_bytes, (type(self), storage.to_bytes(*self._snapshot()))
@@ -356,6 +362,8 @@ class Index:
 
     def __contains__(self, item_id: object) -> bool:
         if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):
+            return False
+        if not isinstance(item_id, str) and (item_id == -1 or abs(int(item_id)) >= 2**63):
             return False
         return bool(self._rows_of(self._state, _check.ids([item_id], 1)).size)
 

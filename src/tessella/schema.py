@@ -33,14 +33,15 @@ class Schema:
         Sends coordinates to slots by the tile. Any object with `n_slots` and `slots` will do (`SlotMap`). Numbered
         tessellations go with `OneHot` only.
     threshold : float, default 0.0
-        Coordinates smaller than this are zeroed before mapping (P13) and take no slot. A larger threshold gives
+        At least 0. Coordinates smaller than this are zeroed before mapping (P13) and take no slot. A larger one gives
         fewer entries and fewer candidates, and in the end misses some. Fixed once items are mapped.
     threshold_kind : {"absolute", "relative"}, default "absolute"
         What the threshold is a multiple of: "absolute", the root-mean-square coordinate of all fitted factors, so that
         long factors keep more slots; "relative", that of the factor itself, so that length does not matter.
     rotation : None, "principal", "random" or array_like of shape (n_factors, n_factors), default None
         Orthogonal matrix to multiply factors by first; inner products stay as they are. "principal" turns to the
-        principal axes of the fitted factors, which makes coordinates fewer and heavier; "random" spreads them out.
+        principal axes of the fitted factors, so that fewer coordinates survive a threshold; "random" spreads them out.
+        Costs n_factors^2 products a factor. Fixed once items are mapped.
     rotation_seed : int, default 0
         Seed of the "random" rotation.
 
@@ -65,9 +66,11 @@ class Schema:
         """Check the parts, and that they fit together."""
         for name, part in (("tessellation", self.tessellation), ("slot_map", self.slot_map)):
             if isinstance(part, type):
-                raise TypeError(f"{name} is the class {part.__name__}; pass an instance, such as {part.__name__}().")
+                raise TypeError(f"{name} is the class {part.__name__}; pass an instance of it.")
         if not isinstance(self.tessellation, CoordinateTessellation | NumberedTessellation):
-            raise TypeError(f"tessellation is a {type(self.tessellation).__name__}, which has no `tiles` method.")
+            raise TypeError(
+                f"tessellation is a {type(self.tessellation).__name__}, which lacks `tiles`, and `levels` or `n_tiles`."
+            )
         if not isinstance(self.slot_map, SlotMap):
             raise TypeError(
                 f"slot_map is a {type(self.slot_map).__name__}, which has no `n_slots` and `slots` methods."
@@ -77,7 +80,7 @@ class Schema:
                 f"{type(self.slot_map).__name__} reads tiles coordinate by coordinate, but the tiles of "
                 f"{type(self.tessellation).__name__} are only numbered; use OneHot()."
             )
-        object.__setattr__(self, "threshold", _check.number_at_least(self.threshold, "threshold", 0.0))
+        object.__setattr__(self, "threshold", _check.number_at_least(self.threshold, "threshold", 0.0) + 0.0)
         _check.one_of(self.threshold_kind, "threshold_kind", ("absolute", "relative"))
         if isinstance(self.rotation, str):
             _check.one_of(self.rotation, "rotation", ("principal", "random"))
@@ -110,7 +113,7 @@ class Schema:
         """The dimension p of the sparse map for factors of `n_factors` coordinates."""
         width = _check.n_factors(n_factors)
         if isinstance(self.tessellation, CoordinateTessellation):
-            return self.slot_map.n_slots(width, self.tessellation.levels)
+            return _check.slot_count(self.slot_map.n_slots(width, self.tessellation.levels))
         return width * self.tessellation.n_tiles
 
     def to_json(self) -> str:
@@ -121,14 +124,22 @@ class Schema:
     @classmethod
     def from_json(cls, text: str) -> "Schema":
         """The schema that `to_json` wrote."""
+        if not isinstance(text, str):
+            raise TypeError(f"the schema is a {type(text).__name__}, but must be JSON text.")
         try:
-            plain = json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"the schema is not JSON: {error}.") from None
+            plain = json.loads(text, object_pairs_hook=_without_repeats)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the schema is not JSON that can be used: {error}.") from None
         known = {part.name for part in fields(cls)}
         if not isinstance(plain, dict) or set(plain) != known:
             raise ValueError(f"the schema is not an object with the keys {', '.join(sorted(known))}.")
         return cls(**{name: _from_plain(value, name) for name, value in plain.items()})
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return dict(pairs)
 
 
 def _to_plain(value: object, name: str) -> object:
@@ -150,9 +161,10 @@ def _from_plain(value: object, name: str) -> Any:
     kinds = {part.__name__: part for part in _PARTS}
     parts = dict(value)
     kind = parts.pop("kind", None)
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{name} is of kind {kind!r}, but must be one of {', '.join(kinds)}.")
-    try:
-        return kinds[kind](**parts)
-    except TypeError as error:
-        raise ValueError(f"{name} does not describe a {kind}: {error}.") from None
+    wanted = {part.name for part in fields(kinds[kind])}
+    if set(parts) != wanted:
+        listed = ", ".join(sorted(wanted)) or "nothing else"
+        raise ValueError(f"{name} does not describe a {kind}, which has {listed}.")
+    return kinds[kind](**parts)

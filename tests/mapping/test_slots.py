@@ -86,7 +86,9 @@ def test_counter_slots_meet_iff_the_last_restarts_do(pair):
 
 def test_counter_tree_is_the_papers_formula():
     k = 5
-    for tile in every_tile(k)[:121]:
+    for tile in every_tile(k):
+        if not tile.any():
+            continue
         tau, expected = 0, []
         for j, value in enumerate(tile, start=1):
             tau = {1: k * j, 0: tau + 1, -1: k * (k + j)}[int(value)]
@@ -147,5 +149,13 @@ def test_more_slots_than_can_be_numbered():
         ts.ParseTree(32).n_slots(64, levels=4)
 
 
+def test_levels_of_any_integer_type_give_the_same_slots():
+    np.testing.assert_array_equal(ts.OneHot().slots([[100, -100]], np.int8(100)), [[0, 401]])
+    tile = [[1, 0, 1, 0, 1, 0, -1]]
+    for kind in (np.int8, np.uint8, np.int64):
+        np.testing.assert_array_equal(ts.ParseTree(6).slots(tile, kind(1)), ts.ParseTree(6).slots(tile, 1))
+
+
 def test_windows_longer_than_the_factor():
+    np.testing.assert_array_equal(ts.ParseTree(32).slots([[1, 0, 1]], 4), ts.OneHot().slots([[1, 0, 1]], 4))
     np.testing.assert_array_equal(ts.ParseTree(5).slots([[1, 0, -1]]), ts.OneHot().slots([[1, 0, -1]]))

@@ -253,7 +253,7 @@ def test_factors_that_change_meanwhile_are_noticed(rng, monkeypatch):
 
 
 def test_maps_can_be_shared_by_threads(rng):
-    factors = rng.standard_normal((2000, 16)).astype(np.float32)
+    factors = rng.standard_normal((100_000, 16)).astype(np.float32)  # several blocks
     mapper = ts.SparseMap(ts.Schema(threshold=0.5)).fit(factors)
     expected = mapper.transform(factors, threads=1)
     found = [None] * 8
@@ -304,6 +304,48 @@ def test_parts_of_ones_own(rng):
         )
 
 
+def test_subclasses_have_their_way(rng):
+    class Reversed(ts.OneHot):
+        def slots(self, tiles, levels=1):
+            return Backwards().slots(tiles, levels)
+
+    class AllOnes(ts.Ternary):
+        def tiles(self, factors, *, threads=None):  # noqa: ARG002
+            return np.ones(np.shape(factors), np.int8)
+
+    factors = rng.standard_normal((9, 5)).astype(np.float32)
+    expected = ts.SparseMap(ts.Schema(ts.Ternary(), Backwards())).transform(factors)
+    assert same(ts.SparseMap(ts.Schema(ts.Ternary(), Reversed())).transform(factors), expected)
+    phi = ts.SparseMap(ts.Schema(AllOnes(), ts.OneHot())).transform(factors)
+    np.testing.assert_array_equal(phi.indices.reshape(9, 5), np.tile(3 * np.arange(5), (9, 1)))
+
+
+def test_unaligned_arrays(rng):
+    factors = rng.standard_normal((32, 64)).astype(np.float32)
+    raw = np.frombuffer(b"\0" + factors.tobytes(), np.uint8)[1:].view(np.float32).reshape(32, 64)
+    assert not raw.flags.aligned
+    assert same(ts.SparseMap().transform(raw), ts.SparseMap().transform(factors))
+
+
+@NATIVE
+def test_factors_that_another_thread_writes_to_crash_nothing():
+    factors = np.ones((2000, 64), np.float32)
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            factors[:] = 1
+            factors[:] = 2.5
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    for _ in range(300):
+        ts.Ternary(max_nonzeros=3).tiles(factors, threads=1)
+        ts.DAry(3).tiles(factors[:200], threads=1)
+    stop.set()
+    writer.join()
+
+
 class TestScikitLearn:
     def test_clone_and_parameters(self):
         mapper = ts.SparseMap(ts.Schema(threshold=0.5))
@@ -313,6 +355,19 @@ class TestScikitLearn:
         assert mapper.get_params()["schema__threshold"] == 0.5
         assert mapper.set_params(schema__threshold=1.5, schema__slot_map=ts.OneHot()) is mapper
         assert mapper.schema == ts.Schema(ts.Ternary(), ts.OneHot(), threshold=1.5)
+
+    def test_a_schema_changed_after_fit_is_refused(self, rng):
+        factors = rng.standard_normal((20, 3))
+        mapper = ts.SparseMap().fit(factors)
+        mapper.set_params(schema__rotation="principal")
+        with pytest.raises(ValueError, match="changed after fit"):
+            mapper.transform(factors)
+        assert mapper.fit(factors).transform(factors).shape == (20, 18)
+
+    def test_clones_are_their_own(self):
+        mapper = ts.SparseMap(ts.Schema(threshold=0.5))
+        copy = clone(mapper)
+        mapper.set_params(schema__threshold=1.5)
         assert copy.schema.threshold == 0.5
         assert clone(ts.SparseMap()).schema is None
 

@@ -75,7 +75,7 @@ class ParseTree:
     Parameters
     ----------
     depth : int
-        Window of tile values, at least 1. Deeper trees tell more tiles apart: fewer, better candidates and
+        Window of tile values, from 1 to 32. Deeper trees tell more tiles apart: fewer, better candidates and
         (2D + 1)^depth slots for each coordinate. Depth 1 equals `OneHot`. Fixed once items are mapped.
 
     Examples
@@ -100,9 +100,10 @@ class ParseTree:
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        checked = _check.tiles(tiles, _check.levels(levels))
-        self.n_slots(checked.shape[1], levels)
-        return _twins.window_slots(checked, levels, self.depth)
+        n_levels = _check.levels(levels)
+        checked = _check.tiles(tiles, n_levels)
+        self.n_slots(checked.shape[1], n_levels)
+        return _twins.window_slots(checked, n_levels, self.depth)
 
 
 @dataclass(frozen=True)

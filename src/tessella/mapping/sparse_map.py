@@ -1,7 +1,8 @@
 """SparseMap: factors -> CSR matrix by a schema (P11, P13)."""
 
+import functools
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,8 @@ class SparseMap:
 
     Attributes
     ----------
+    schema_ : Schema
+        The schema that was fitted.
     n_features_in_ : int
         Coordinates of a factor.
     scale_ : float
@@ -47,6 +50,7 @@ class SparseMap:
     (1000, 1000)
     """
 
+    schema_: Schema
     n_features_in_: int
     scale_: float
     rotation_: NDArray[np.float64] | None
@@ -79,7 +83,7 @@ class SparseMap:
         schema = params.pop("schema", self.schema)
         if params:
             changes = {name.removeprefix("schema__"): value for name, value in params.items()}
-            schema = replace(Schema() if schema is None else schema, **changes)
+            schema = replace(SparseMap(schema)._checked_schema(), **changes)
         self.schema = schema
         return self
 
@@ -106,6 +110,7 @@ class SparseMap:
                 moments += wide.T @ wide
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
         rotation = _rotation(schema, n_factors, moments)
+        self.schema_ = schema
         self.n_features_in_ = n_factors
         self.scale_ = float(np.sqrt(squares / (len(matrix) * n_factors)))
         self.rotation_ = rotation
@@ -163,6 +168,8 @@ class SparseMap:
 
     def _fitted_state(self, schema: Schema, n_factors: int) -> tuple[float, NDArray[np.float64] | None]:
         if hasattr(self, "n_features_in_"):
+            if schema != self.schema_:
+                raise ValueError("the schema was changed after fit; call fit(item_factors) again.")
             return self.scale_ if schema.threshold_kind == "absolute" else 1.0, self.rotation_
         if schema.learns_axes or schema.learns_scale:
             learned = "principal axes" if schema.learns_axes else "the scale of an absolute threshold"
@@ -194,14 +201,19 @@ def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> N
     if schema.rotation is None:
         return None
     if not schema.learns_axes:
-        drawn = np.random.default_rng(schema.rotation_seed).standard_normal((n_factors, n_factors))
-        turned, triangle = np.linalg.qr(drawn)
-        rotation = turned * np.sign(np.diag(triangle))
-    else:
-        # Longest axis first; the sign of an axis is free, so its largest coordinate is made positive.
-        axes = np.linalg.eigh(moments).eigenvectors[:, ::-1]
-        rotation = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0))
-    return np.ascontiguousarray(rotation)
+        return _random_rotation(n_factors, schema.rotation_seed)
+    # Longest axis first; the sign of an axis is free, so its largest coordinate is made positive.
+    axes = np.linalg.eigh(moments).eigenvectors[:, ::-1]
+    return np.ascontiguousarray(axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)))
+
+
+@functools.lru_cache(maxsize=4)
+def _random_rotation(n_factors: int, seed: int) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(seed).standard_normal((n_factors, n_factors))
+    turned, triangle = np.linalg.qr(drawn)
+    rotation = np.ascontiguousarray(turned * np.sign(np.diag(triangle)))
+    rotation.flags.writeable = False
+    return rotation
 
 
 class _BlockMapper:
@@ -239,10 +251,12 @@ class _BlockMapper:
         """Write each row's entries from its start on."""
         prepared = self._prepare(block)
         window = _window(self.slot_map)
-        if isinstance(self.tessellation, Ternary | DAry) and window is not None:
+        tessellation = self.tessellation
+        if type(tessellation) in (Ternary, DAry) and window is not None:  # a subclass may do otherwise
+            own = cast(Ternary | DAry, tessellation)
             tiles = np.empty(block.shape, np.int8)
-            self.tessellation.fill_tiles(prepared, tiles)
-            levels = self.tessellation.levels
+            own._fill_tiles(prepared, tiles)
+            levels = own.levels
             misfit = self.core.kernels.fill_entries(
                 prepared, tiles, levels, window, starts, slots, values, self.core.level
             )
@@ -259,7 +273,13 @@ class _BlockMapper:
             tiles = tessellation.tiles(prepared, threads=1)
             slots = np.asarray(self.slot_map.slots(tiles, tessellation.levels))
         else:
-            slots = np.arange(k) * tessellation.n_tiles + tessellation.tiles(prepared)
+            numbers = np.asarray(tessellation.tiles(prepared))
+            if numbers.shape != (n, 1) or numbers.dtype.kind not in "iu":
+                raise ValueError(
+                    f"{type(tessellation).__name__}.tiles gave {numbers.dtype} of shape {numbers.shape}, but needs to "
+                    f"give integers of shape {(n, 1)}."
+                )
+            slots = np.arange(k) * tessellation.n_tiles + numbers
         name = type(self.slot_map).__name__
         if slots.shape != (n, k) or slots.dtype.kind not in "iu":
             raise ValueError(
@@ -276,12 +296,6 @@ class _BlockMapper:
 
 def _window(slot_map: SlotMap) -> int | None:
     """The window of tessella's own slot maps as kernels number them, or None for another."""
-    match slot_map:
-        case OneHot():
-            return 1
-        case ParseTree(depth=depth):
-            return depth
-        case CounterTree():
-            return 0
-        case _:
-            return None
+    if type(slot_map) is ParseTree:
+        return slot_map.depth
+    return {OneHot: 1, CounterTree: 0}.get(type(slot_map))  # a subclass may do otherwise

@@ -15,10 +15,24 @@ from numpy.typing import ArrayLike, NDArray
 from tessella import _check
 from tessella._core import core, run_blocks, thread_count
 
+MAX_TILES = 2**24
+
 
 @runtime_checkable
 class CoordinateTessellation(Protocol):
-    """A tessellation whose tiles are integer vectors with values in [-levels, levels]."""
+    """What a tessellation of your own needs: tiles that are integer vectors with values in [-levels, levels].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> class Signs:
+    ...     levels = 1
+    ...     def tiles(self, factors, *, threads=None):
+    ...         return np.sign(factors).astype(np.int8)
+    >>> ts.SparseMap(ts.Schema(Signs(), ts.OneHot())).transform([[0.5, -2.0]]).indices
+    array([0, 5], dtype=int32)
+    """
 
     @property
     def levels(self) -> int:
@@ -32,7 +46,20 @@ class CoordinateTessellation(Protocol):
 
 @runtime_checkable
 class NumberedTessellation(Protocol):
-    """A tessellation whose tiles are numbered from 0."""
+    """A tessellation whose tiles are numbered from 0; it goes with `OneHot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> class Halves:
+    ...     n_tiles = 2
+    ...     def tiles(self, factors, n_nearest=1):
+    ...         return (np.asarray(factors)[:, :1] < 0).astype(np.int64)
+    >>> ts.SparseMap(ts.Schema(Halves(), ts.OneHot())).transform([[0.5, 1.0], [-0.5, 1.0]]).toarray()
+    array([[ 0.5,  0. ,  1. ,  0. ],
+           [ 0. , -0.5,  0. ,  1. ]], dtype=float32)
+    """
 
     @property
     def n_tiles(self) -> int:
@@ -68,12 +95,12 @@ class _BlockTiles:
         tiles = np.empty(matrix.shape, np.int8)
 
         def fill(rows: slice) -> None:
-            self.fill_tiles(_check.block(matrix, rows, "factors"), tiles[rows])
+            self._fill_tiles(_check.block(matrix, rows, "factors"), tiles[rows])
 
         run_blocks(fill, _check.row_blocks(matrix), count)
         return tiles.reshape(array.shape)
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
+    def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         raise NotImplementedError
 
@@ -85,8 +112,9 @@ class Ternary(_BlockTiles):
     Parameters
     ----------
     max_nonzeros : int, default None
-        Drop the vectors with more non-zeros than this (P14); still exact. Fewer means coarser tiles; 1 leaves the 2k
-        signed axes, the cross-polytope. None keeps all 3^k - 1 vectors.
+        Drop the vectors with more non-zeros than this (P14), at least 1; still exact. Fewer means coarser tiles, more
+        factors to a tile and a little less time; 1 leaves the 2k signed axes, the cross-polytope. None keeps all
+        3^k - 1 vectors. Fixed once items are mapped.
 
     Examples
     --------
@@ -109,7 +137,7 @@ class Ternary(_BlockTiles):
         """The largest tile value, 1."""
         return 1
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
+    def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         most = min(self.max_nonzeros or block.shape[1], block.shape[1])
         running = core()
@@ -124,10 +152,11 @@ class DAry(_BlockTiles):
     ----------
     levels : int
         D, from 1 to 127. More levels lie closer to the factor (see docs/how-it-works.md) and cost more time and
-        slots. ``DAry(1)`` equals `Ternary`.
+        slots. ``DAry(1)`` equals `Ternary`. Fixed once items are mapped.
     method : {"exact", "rounded"}, default "exact"
         "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): coordinates of the unit factor
-        rounded one by one; where all would be zero, the largest becomes +-1. It lies much further from the factor.
+        rounded one by one; where all would be zero, the largest becomes +-1. It takes less time and lies much further
+        from the factor. Fixed once items are mapped.
 
     Examples
     --------
@@ -146,7 +175,7 @@ class DAry(_BlockTiles):
         object.__setattr__(self, "levels", _check.levels(self.levels))
         _check.one_of(self.method, "method", ("exact", "rounded"))
 
-    def fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
+    def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         running = core()
         running.kernels.dary_tiles(block, self.levels, self.method == "exact", tiles, running.level)
@@ -174,7 +203,7 @@ class ExplicitTessellation:
 
     def __post_init__(self) -> None:
         """Check and normalise the vectors."""
-        array = _check.factors(self.vectors, "vectors").astype(np.float64)
+        array = _check.factors(self.vectors, "vectors").astype(np.float64) + 0.0
         if not len(array):
             raise ValueError("vectors has 0 rows, but a tessellation needs at least 1 tile.")
         if not np.isfinite(array).all():
@@ -208,14 +237,14 @@ class ExplicitTessellation:
         factors : array_like of shape (n, n_factors)
             Finite numbers of any scale; only the direction counts.
         n_nearest : int, default 1
-            How many tiles to return for each factor.
+            How many tiles to return for each factor, up to 2^24.
 
         Returns
         -------
         numbers : ndarray of int64, shape (n, n_nearest)
             -1 for a factor of zeros, and beyond the number of tiles.
         """
-        wanted = _check.whole_number(n_nearest, "n_nearest", 1)
+        wanted = _check.whole_number(n_nearest, "n_nearest", 1, MAX_TILES)
         matrix = _check.factors(factors, "factors", self.vectors.shape[1])
         numbers = np.full((len(matrix), wanted), -1)
         count = min(wanted, self.n_tiles)
@@ -255,9 +284,10 @@ class RandomTessellation:
     Parameters
     ----------
     n_tiles : int
-        How many directions to draw.
+        How many directions to draw, up to 2^24. More lie closer to factors and cost time in proportion. Fixed once
+        items are mapped.
     seed : int, default 0
-        The same seed gives the same directions.
+        At least 0. The same seed gives the same directions.
 
     Examples
     --------
@@ -271,12 +301,13 @@ class RandomTessellation:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1))
+        object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1, MAX_TILES))
         object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
 
     def explicit(self, n_factors: int) -> ExplicitTessellation:
         """The directions drawn for factors of `n_factors` coordinates."""
-        return ExplicitTessellation(np.random.default_rng(self.seed).standard_normal((self.n_tiles, n_factors)))
+        shape = (self.n_tiles, _check.n_factors(n_factors))
+        return ExplicitTessellation(np.random.default_rng(self.seed).standard_normal(shape))
 
     def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
         """The nearest tiles of each factor, as `ExplicitTessellation.tiles` gives them."""

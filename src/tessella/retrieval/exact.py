@@ -106,6 +106,33 @@ class ExactItems:
         pairs = codes.reshape(n_blocks, BLOCK, axes.code_size // 2, 2).transpose(0, 2, 1, 3)
         return cls(axes, factors, rows[order], np.ascontiguousarray(pairs).ravel(), offsets.ravel(), terms)
 
+    @classmethod
+    def stored(cls) -> tuple[str, ...]:
+        """The arrays of a snapshot, in the order of the fields."""
+        return ("factors", "rows", "codes", "offsets", "block_terms")
+
+    def check(self, n: int, n_factors: int) -> None:
+        """Refuse arrays that do not belong together, as only a forged file has."""
+        n_blocks = -(-n // BLOCK)
+        size = self.axes.code_size
+        expected = {
+            "factors": (np.float32, (n, n_factors)),
+            "rows": (np.int64, (n,)),
+            "codes": (np.int8, (n_blocks * size * BLOCK,)),
+            "offsets": (np.int16, (n_blocks * BLOCK,)),
+            "block_terms": (np.float64, (n_blocks, 4)),
+        }
+        for name, (kind, shape) in expected.items():
+            array = getattr(self, name)
+            if array.dtype != kind or array.shape != shape:
+                raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")
+        if self.axes.head.dtype != np.float64 or self.axes.head.shape[0] != n_factors:
+            raise ValueError("the axes are not of the factors' width")
+        if not np.array_equal(np.sort(self.rows), np.arange(n)):
+            raise ValueError("rows are not numbered from 0")
+        if not (np.isfinite(self.factors).all() and np.isfinite(self.block_terms).all()):
+            raise ValueError("not all numbers are finite")
+
     @property
     def longest(self) -> float:
         """The norm of the longest item, or a little more."""
