@@ -82,18 +82,18 @@ def main() -> None:
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
     seconds = time_calls(options.rows, options.factors, options.repeats)
     figures = {}
-    print("fastest turns  median turn")
+    print("  median turn  fastest turns")
     for name, (ours, theirs, goal) in RATIOS.items():
         best, median = (kind(seconds, ours, theirs) for kind in (measure.best_ratio, measure.median_ratio))
         figures[name] = {"best": best, "median": median}
-        print(f"{best:13.2f}  {median:11.2f}  {name}{verdict(best, goal)}")
+        print(f"{median:13.2f}  {best:13.2f}  {name}{verdict(median, goal)}")
     shape = ["--rows", str(options.rows), "--factors", str(options.factors)]
     for threshold in ("0", "1.3"):
         command = [sys.executable, __file__, *shape, "--memory-at", threshold]
         extra = json.loads(subprocess.check_output(command))
         name = f"peak extra memory of transform / the CSR it returns, threshold {threshold}"
         figures[name] = extra
-        print(f"{extra:13.2f}  {'':11}  {name}{verdict(extra, MEMORY_GOAL)}")
+        print(f"{extra:13.2f}  {'':13}  {name}{verdict(extra, MEMORY_GOAL)}")
     print("rows a second, to read and not to compare between machines:")
     for name, taken in seconds.items():
         print(f"{options.rows / min(taken):13,.0f}  {name}")

@@ -48,12 +48,12 @@ def alternate(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[s
 
 
 def best_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
-    """One call's fastest turn over another's. What else a shared machine does only ever adds time."""
+    """One call's fastest turn over another's, which may be turns of a faster and a slower hour of the machine."""
     return min(seconds[ours]) / min(seconds[theirs])
 
 
 def median_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
-    """The median, over turns, of one call's time over another's in the same turn."""
+    """The median, over turns, of one call's time over another's in the same turn: both then met the same machine."""
     return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
 
 
