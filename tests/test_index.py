@@ -203,6 +203,13 @@ def test_searches_see_one_version_while_items_change():
     assert index.version == generation - 1
 
 
+def test_exact_search_is_an_index_searched_once(rng):
+    items, users = rng.standard_normal((300, 9)).astype(np.float32), rng.standard_normal((4, 9)).astype(np.float32)
+    assert_same(ts.exact_search(items, users, 6), *brute_force(items, np.arange(300), users, 6))
+    with pytest.raises(ValueError, match="item_factors has 0 rows"):
+        ts.exact_search(items[:0], users)
+
+
 def test_single_query_and_text_ids():
     index = ts.Index.build(np.eye(3), ["a", "b", "c"])
     found = index.search([3.0, 2.0, 1.0], 4)

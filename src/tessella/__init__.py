@@ -3,7 +3,7 @@
 from importlib.metadata import version as _version
 
 from tessella._core import show_config
-from tessella.index import Index
+from tessella.index import Index, exact_search
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.sparse_map import SparseMap
 from tessella.mapping.tessellation import (
@@ -34,5 +34,6 @@ __all__ = [
     "SlotMap",
     "SparseMap",
     "Ternary",
+    "exact_search",
     "show_config",
 ]

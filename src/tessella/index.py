@@ -381,6 +381,27 @@ class Index:
         return f"Index of {len(self):,} items x {self._n_factors} factors, {self.nbytes / 2**20:,.1f} MiB"
 
 
+def exact_search(
+    item_factors: ArrayLike, queries: ArrayLike, k: int = 10, *, threads: int | None = None
+) -> SearchResult:
+    """The true top k of queries over items that are searched once; for more than once, build an `Index`.
+
+    Parameters
+    ----------
+    item_factors : array_like of shape (n_items, n_factors)
+        Finite numbers, at least one row. Ids are row numbers.
+    queries, k, threads
+        As for `Index.search`.
+
+    Examples
+    --------
+    >>> import tessella as ts
+    >>> ts.exact_search([[1, 0], [0, 1], [1, 1]], [2.0, 1.0], k=2).ids
+    array([2, 0])
+    """
+    return Index.build(item_factors).search(queries, k, threads=threads)
+
+
 def _from_bytes(kind: type[Index], data: bytes) -> Index:
     return kind._restore(
         *storage.from_buffer(np.frombuffer(data, np.uint8), "the pickled index"), name="the pickled index"
