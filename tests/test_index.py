@@ -171,7 +171,7 @@ def test_segments_stay_few(rng):
     index = ts.Index.build(rng.standard_normal((1000, 8)))
     for batch in range(100):
         index.add(rng.standard_normal((10, 8)), 1000 + 10 * batch + np.arange(10))
-    assert len(index._state.segments) <= 12
+    assert len(index._state.segments) <= 16
     index.remove(np.arange(1500))
     assert sum(len(segment.rows) for segment in index._state.segments) <= 2 * len(index)
 

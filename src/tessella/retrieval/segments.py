@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from tessella.retrieval.exact import Axes, ExactItems
 
+PILE = 3
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -85,11 +87,14 @@ def merged(segments: tuple[Segment, ...], axes: Axes) -> Segment:
 
 
 def tidy(segments: tuple[Segment, ...], axes: Axes) -> tuple[Segment, ...]:
-    """Merge what has piled up: each segment stays at least twice as large as the next, and mostly alive."""
+    """Merge what has piled up: three segments of about the same size become one, and one that is mostly dead is made anew.
+
+    So an item is merged about log3(n) times in its life, and there are never more than a few segments of each size.
+    """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):
         if 2 * segment.n_live < len(segment.rows):
             kept[at] = merged((segment,), axes)
-    while len(kept) > 1 and kept[-2].n_live < 2 * kept[-1].n_live:
-        kept[-2:] = [merged((kept[-2], kept[-1]), axes)]
+    while len(kept) >= PILE and kept[-PILE].n_live < PILE * kept[-1].n_live:
+        kept[-PILE:] = [merged(tuple(kept[-PILE:]), axes)]
     return tuple(kept)
