@@ -87,7 +87,7 @@ def merged(segments: tuple[Segment, ...], axes: Axes) -> Segment:
 
 
 def tidy(segments: tuple[Segment, ...], axes: Axes) -> tuple[Segment, ...]:
-    """Merge what has piled up: three segments of about the same size become one, and one that is mostly dead is made anew.
+    """Merge what has piled up: three segments of about one size become one; one that is mostly dead is made anew.
 
     So an item is merged about log3(n) times in its life, and there are never more than a few segments of each size.
     """
