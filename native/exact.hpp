@@ -1,9 +1,9 @@
 // Certified exact search: queries -> the true top k. Included by kernels.cpp, once a level.
 //
-// Items lie in blocks of 64 in order of falling norm. Each has a code of 32 small integers: 31 principal coordinates
-// and the norm of the rest, so that for a query coded alike, code product + slack bounds the score from above. An item
-// whose bound is below the k-th best score is left out; the others are scored. Codes are integers and sums wrap
-// around, so a level cannot change what is left out.
+// Items lie in blocks of 64 in order of falling norm. Each has a code of small integers: its first principal
+// coordinates and the norm of the rest, so that for a query coded alike, code product + slack bounds the score from
+// above. An item whose bound is below the k-th best score is left out; the others are scored. Codes are integers and
+// sums wrap around, so a level cannot change what is left out.
 
 // Sum of products in 16 fixed stripes folded in a fixed order: the score of an item.
 float score_of(const float* query, const float* item, int64_t n_factors) {

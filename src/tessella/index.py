@@ -103,7 +103,7 @@ class Index:
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", self._n_factors)
         wanted = _check.whole_number(k, "k", 1)
         state = self._state
-        kept = min(wanted, max(1, sum(segment.n_live for segment in state.segments)))
+        kept = min(wanted, max(1, state.n_live))
         segments = [(segment.items, segment.dead) for segment in state.segments]
         _check.products_fit(asked, max((items.longest for items, _ in segments), default=0.0))
         excluded, starts = self._excluded_rows(state, exclude, len(asked))
@@ -123,17 +123,16 @@ class Index:
             return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
         if _check.is_sparse(exclude):
             matrix = scipy.sparse.csr_array(exclude, copy=True)
-            if matrix.shape != (n, len(self)):
-                raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, len(self))}.")
+            if matrix.shape != (n, state.n_live):
+                raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, state.n_live)}.")
             matrix.eliminate_zeros()
-            matrix.sum_duplicates()
-            matrix.sort_indices()
+            matrix.sum_duplicates()  # sorts them, too
             live = np.concatenate([segment.rows[segment.live] for segment in state.segments] or [np.zeros(0, np.int64)])
             return np.sort(live)[matrix.indices], matrix.indptr.astype(np.int64)
         lists = _check.id_lists(exclude, "exclude", n)
         for ids in lists:
             self._same_kind(state, ids)
-        found = [np.sort(self._rows_of(state, ids)) for ids in lists]
+        found = [self._rows_of(state, ids) for ids in lists]
         return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
 
     def _allowed_rows(self, state: State, allow: Any, n: int) -> list[tuple[slice, NDArray[np.uint8] | None]]:
@@ -152,12 +151,11 @@ class Index:
         return np.packbits(bits, bitorder="little")
 
     def _rows_of(self, state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of those ids that are there."""
+        """Rows of those ids that are there, ascending."""
         rows = [np.zeros(0, np.int64)]
         for segment in state.segments:
-            if len(ids) and ids.dtype.kind == segment.ids.dtype.kind:
-                found = segment.find(ids)
-                rows.append(segment.rows[found[found >= 0]])
+            found = segment.find(ids)
+            rows.append(segment.rows[found[found >= 0]])
         return np.unique(np.concatenate(rows))
 
     def _ids_of(self, state: State, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -172,10 +170,7 @@ class Index:
 
     def _locate(self, state: State, ids: NDArray[Any]) -> list[NDArray[np.int64]]:
         """For each segment, the position of each id or -1; an id that is nowhere is refused."""
-        found = [
-            segment.find(ids) if ids.dtype.kind == segment.ids.dtype.kind else np.full(len(ids), -1)
-            for segment in state.segments
-        ]
+        found = [segment.find(ids) for segment in state.segments]
         missing = np.flatnonzero(np.all([at < 0 for at in found], axis=0)) if found else np.arange(len(ids))
         if missing.size:
             raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
@@ -201,10 +196,8 @@ class Index:
             if clash.size:
                 raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
             rows = state.next_row + np.arange(len(factors))
-            fresh = (
-                (*state.segments, Segment.build(factors, checked, rows, self._axes)) if len(rows) else state.segments
-            )
-            self._publish(fresh, state.next_row + len(rows))
+            fresh = Segment.build(factors, checked, rows, self._axes)
+            self._publish((*state.segments, fresh), state.next_row + len(rows))
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Give items new factors; they keep their place among equals.
@@ -225,9 +218,8 @@ class Index:
             for segment, at in zip(state.segments, found, strict=True):
                 rows[at >= 0] = segment.rows[at[at >= 0]]
             order = np.argsort(rows)
-            rest = self._without(state, found)
-            fresh = Segment.build(factors[order], checked[order], rows[order], self._axes) if len(rows) else None
-            self._publish((*rest, fresh) if fresh else rest, state.next_row)
+            fresh = Segment.build(factors[order], checked[order], rows[order], self._axes)
+            self._publish((*self._without(state, found), fresh), state.next_row)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -305,8 +297,8 @@ class Index:
         text = segment is not None and segment.ids.dtype.kind == "U"
         if segment is not None:
             items = segment.items
-            arrays |= {"factors": items.factors, "rows": np.searchsorted(segment.rows, items.rows)}
-            arrays |= {"codes": items.codes, "offsets": items.offsets, "block_terms": items.block_terms}
+            arrays |= {name: getattr(items, name) for name in ExactItems.stored()}
+            arrays["rows"] = np.searchsorted(segment.rows, items.rows)
             if text:
                 arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
             else:
@@ -358,7 +350,7 @@ class Index:
         return own + self._axes.head.nbytes
 
     def __len__(self) -> int:
-        return sum(segment.n_live for segment in self._state.segments)
+        return self._state.n_live
 
     def __contains__(self, item_id: object) -> bool:
         if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from tessella import _check, _twins
 from tessella._core import core, run_blocks, thread_count
+from tessella.mapping.axes import principal_axes
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.tessellation import CoordinateTessellation, DAry, RandomTessellation, Ternary
 from tessella.schema import Schema
@@ -61,12 +62,6 @@ class SparseMap:
     def __repr__(self) -> str:
         return f"SparseMap({self.schema!r})"
 
-    def _checked_schema(self) -> Schema:
-        schema = Schema() if self.schema is None else self.schema
-        if not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
-        return schema
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name, as scikit-learn asks for them; `deep` adds the schema's, as ``schema__threshold``."""
         params: dict[str, Any] = {"schema": self.schema}
@@ -83,7 +78,7 @@ class SparseMap:
         schema = params.pop("schema", self.schema)
         if params:
             changes = {name.removeprefix("schema__"): value for name, value in params.items()}
-            schema = replace(SparseMap(schema)._checked_schema(), **changes)
+            schema = replace(_checked_schema(schema), **changes)
         self.schema = schema
         return self
 
@@ -97,7 +92,7 @@ class SparseMap:
         y : ignored
             Present for scikit-learn.
         """
-        schema = self._checked_schema()
+        schema = _checked_schema(self.schema)
         matrix = _check.factors(item_factors, "item_factors")
         if not len(matrix):
             raise ValueError("item_factors has 0 rows, but at least 1 is needed to fit.")
@@ -109,7 +104,7 @@ class SparseMap:
             if schema.learns_axes:
                 moments += wide.T @ wide
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
-        rotation = _rotation(schema, n_factors, moments)
+        rotation = principal_axes(moments) if schema.learns_axes else _given_rotation(schema, n_factors)
         self.schema_ = schema
         self.n_features_in_ = n_factors
         self.scale_ = float(np.sqrt(squares / (len(matrix) * n_factors)))
@@ -137,12 +132,12 @@ class SparseMap:
             Slots ascend in every row, and no zero is stored.
         """
         count = thread_count(threads)
-        schema = self._checked_schema()
+        schema = _checked_schema(self.schema)
         matrix = _check.factors(factors, "factors", getattr(self, "n_features_in_", None))
         scale, rotation = self._fitted_state(schema, matrix.shape[1])
-        n_slots = schema.n_slots(matrix.shape[1])
         mapper = _BlockMapper(schema, schema.threshold * scale, rotation, matrix.shape[1])
 
+        blocks = _check.row_blocks(matrix)
         starts = np.zeros(len(matrix) + 1, np.int64)
 
         def count_entries(rows: slice) -> None:
@@ -150,9 +145,9 @@ class SparseMap:
             if rows.start + good < rows.stop:
                 _check.refuse_row(matrix, "factors", rows.start + good)
 
-        run_blocks(count_entries, _check.row_blocks(matrix), count)
+        run_blocks(count_entries, blocks, count)
         np.cumsum(starts, out=starts)
-        index = np.int32 if max(starts[-1], n_slots) <= np.iinfo(np.int32).max else np.int64
+        index = np.int32 if max(starts[-1], mapper.n_slots) <= np.iinfo(np.int32).max else np.int64
         starts = starts.astype(index, copy=False)
         slots = np.empty(starts[-1], index)
         values = np.empty(starts[-1], np.float32)
@@ -160,9 +155,9 @@ class SparseMap:
         def fill_entries(rows: slice) -> None:
             mapper.fill(_check.unchecked_block(matrix, rows), starts[rows.start : rows.stop + 1], slots, values)
 
-        run_blocks(fill_entries, _check.row_blocks(matrix), count)
+        run_blocks(fill_entries, blocks, count)
 
-        phi = csr_array((values, slots, starts), shape=(len(matrix), n_slots))
+        phi = csr_array((values, slots, starts), shape=(len(matrix), mapper.n_slots))
         phi.has_canonical_format = True
         return phi
 
@@ -174,7 +169,7 @@ class SparseMap:
         if schema.learns_axes or schema.learns_scale:
             learned = "principal axes" if schema.learns_axes else "the scale of an absolute threshold"
             raise ValueError(f"this SparseMap is not fitted, but its schema learns {learned}; call fit(item_factors).")
-        return 1.0, _rotation(schema, n_factors, np.zeros((0, 0)))
+        return 1.0, _given_rotation(schema, n_factors)
 
     def __sklearn_tags__(self) -> Any:
         """scikit-learn's description of this transformer; only scikit-learn calls it."""
@@ -192,19 +187,22 @@ class SparseMap:
         return hasattr(self, "n_features_in_")
 
 
-def _rotation(schema: Schema, n_factors: int, moments: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """The orthogonal matrix that the schema asks for; `moments` is F^T F of the fitted factors F."""
+def _checked_schema(schema: Schema | None) -> Schema:
+    """`schema`, or the default one for None."""
+    if schema is None:
+        return Schema()
+    if not isinstance(schema, Schema):
+        raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+    return schema
+
+
+def _given_rotation(schema: Schema, n_factors: int) -> NDArray[np.float64] | None:
+    """The orthogonal matrix of a schema that does not learn it."""
     if isinstance(schema.rotation, np.ndarray):
         if len(schema.rotation) != n_factors:
             raise ValueError(f"factors have {n_factors} columns, but the schema's rotation has {len(schema.rotation)}.")
         return schema.rotation
-    if schema.rotation is None:
-        return None
-    if not schema.learns_axes:
-        return _random_rotation(n_factors, schema.rotation_seed)
-    # Longest axis first; the sign of an axis is free, so its largest coordinate is made positive.
-    axes = np.linalg.eigh(moments).eigenvectors[:, ::-1]
-    return np.ascontiguousarray(axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)))
+    return None if schema.rotation is None else _random_rotation(n_factors, schema.rotation_seed)
 
 
 @functools.lru_cache(maxsize=4)

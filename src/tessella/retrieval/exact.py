@@ -19,7 +19,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _check
 from tessella._core import core, run_blocks
+from tessella.mapping.axes import principal_axes
 
 BLOCK = 64
 LARGEST_CODE = 127
@@ -43,12 +45,12 @@ class Axes:
         """Principal axes of the factors."""
         n_factors = factors.shape[1]
         moments = np.zeros((n_factors, n_factors))
-        for first in range(0, len(factors), 2**15):
-            block = factors[first : first + 2**15].astype(np.float64)
+        for rows in _check.row_blocks(factors):
+            block = factors[rows].astype(np.float64)
             moments += block.T @ block
         # A code holds the head and the norm of the tail, in an even number of places.
         head = n_factors if n_factors < WHOLE_CODE_SIZE else CODE_SIZE - 1
-        return cls(np.ascontiguousarray(np.linalg.eigh(moments).eigenvectors[:, ::-1][:, :head]))
+        return cls(np.ascontiguousarray(principal_axes(moments)[:, :head]))
 
     @property
     def code_size(self) -> int:
@@ -56,18 +58,16 @@ class Axes:
         head = int(self.head.shape[1])
         return head + 1 + (head + 1) % 2
 
-    def shorten(self, factors: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Short vectors whose inner products bound those of the factors from above, and the factors' norms."""
-        wide = factors.astype(np.float64)
-        squares = np.einsum("ij,ij->i", wide, wide)
+    def shorten(self, factors: NDArray[np.float32], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Short vectors whose inner products bound those of factors with these norms from above."""
         short = np.zeros((len(factors), self.code_size))
         head = self.head.shape[1]
-        np.matmul(wide, self.head, out=short[:, :head])
+        np.matmul(factors.astype(np.float64), self.head, out=short[:, :head])
         if head < factors.shape[1]:
             # The subtraction may lose 1e-15 of the square; a little more is added.
-            rest = squares * (1 + 1e-11) - np.einsum("ij,ij->i", short, short)
+            rest = norms * norms * (1 + 1e-11) - np.einsum("ij,ij->i", short, short)
             short[:, head] = np.sqrt(np.maximum(rest, 0))
-        return short, np.sqrt(squares)
+        return short
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,14 @@ class ExactItems:
         n, n_factors = factors.shape
         norms = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
         order = np.argsort(-norms, kind="stable")
-        factors = np.ascontiguousarray(factors[order])
+        factors, norms = np.ascontiguousarray(factors[order]), norms[order]
         n_blocks = -(-n // BLOCK)
         codes = np.zeros((n_blocks, BLOCK, axes.code_size), np.int8)
         terms = np.empty((n_blocks, 4))
         step = BLOCK * max(1, 2**14 // BLOCK)
         for first in range(0, n, step):
-            short, length = axes.shorten(factors[first : first + step])
+            length = norms[first : first + step]
+            short = axes.shorten(factors[first : first + step], length)
             blocks = slice(first // BLOCK, -(-(first + len(short)) // BLOCK))
             padded = np.zeros(((blocks.stop - blocks.start) * BLOCK, axes.code_size))
             padded[: len(short)] = short

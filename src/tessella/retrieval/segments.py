@@ -43,8 +43,8 @@ class Segment:
         return ~np.unpackbits(self.dead, bitorder="little", count=len(self.rows)).astype(np.bool_)[self.places]
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The position of each id by ascending row, or -1 where it is not there."""
-        if not len(self.ids):
+        """The position of each id by ascending row, or -1 where it is not there; texts are no whole numbers' ids."""
+        if not len(self.ids) or ids.dtype.kind != self.ids.dtype.kind:
             return np.full(len(ids), -1)
         sorter = self.by_id
         at = np.minimum(np.searchsorted(self.ids, ids, sorter=sorter), len(self.ids) - 1)
@@ -73,9 +73,16 @@ class State:
     version: int
     next_row: int
 
+    @property
+    def n_live(self) -> int:
+        """How many items there are."""
+        return sum(segment.n_live for segment in self.segments)
+
 
 def merged(segments: tuple[Segment, ...], axes: Axes) -> Segment:
     """One segment with the live items of several."""
+    if len(segments) == 1 and segments[0].dead is None:
+        return segments[0]
     live = [segment.live for segment in segments]
     rows = np.concatenate([segment.rows[kept] for segment, kept in zip(segments, live, strict=True)])
     order = np.argsort(rows)
