@@ -5,131 +5,6 @@
 // above. An item whose bound is below the k-th best score is left out; the others are scored. Codes are integers and
 // sums wrap around, so a level cannot change what is left out.
 
-// Sum of products in 16 fixed stripes folded in a fixed order: the score of an item.
-float score_of(const float* query, const float* item, int64_t n_factors) {
-    float stripes[16] = {};
-    int64_t j = 0;
-    for (; j + 16 <= n_factors; j += 16)
-        for (int l = 0; l < 16; ++l) stripes[l] += query[j + l] * item[j + l];
-    for (int l = 0; j + l < n_factors; ++l) stripes[l] += query[j + l] * item[j + l];
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) stripes[l] += stripes[l + half];
-    return stripes[0];
-}
-
-// The best answers of one query so far, worst first: a heap by (score, then earlier row).
-struct Best {
-    float* scores;
-    int64_t* rows;
-    int64_t count;
-    int64_t k;
-};
-
-bool worse(float score, int64_t row, float other_score, int64_t other_row) {
-    return score < other_score || (score == other_score && row > other_row);
-}
-
-void sift_down(const Best& best, int64_t at) {
-    const float score = best.scores[at];
-    const int64_t row = best.rows[at];
-    while (true) {
-        int64_t child = 2 * at + 1;
-        if (child >= best.count) break;
-        if (child + 1 < best.count &&
-            worse(best.scores[child + 1], best.rows[child + 1], best.scores[child], best.rows[child]))
-            ++child;
-        if (!worse(best.scores[child], best.rows[child], score, row)) break;
-        best.scores[at] = best.scores[child];
-        best.rows[at] = best.rows[child];
-        at = child;
-    }
-    best.scores[at] = score;
-    best.rows[at] = row;
-}
-
-void sift_up(const Best& best, int64_t at) {
-    const float score = best.scores[at];
-    const int64_t row = best.rows[at];
-    while (at > 0) {
-        const int64_t parent = (at - 1) / 2;
-        if (!worse(score, row, best.scores[parent], best.rows[parent])) break;
-        best.scores[at] = best.scores[parent];
-        best.rows[at] = best.rows[parent];
-        at = parent;
-    }
-    best.scores[at] = score;
-    best.rows[at] = row;
-}
-
-void keep(Best& best, float score, int64_t row) {
-    if (best.count < best.k) {
-        best.scores[best.count] = score;
-        best.rows[best.count] = row;
-        sift_up(best, best.count++);
-    } else if (worse(best.scores[0], best.rows[0], score, row)) {
-        best.scores[0] = score;
-        best.rows[0] = row;
-        sift_down(best, 0);
-    }
-}
-
-// From a heap to best first.
-void sort_best(Best best) {
-    while (best.count > 1) {
-        const int64_t last = --best.count;
-        const float score = best.scores[0];
-        const int64_t row = best.rows[0];
-        best.scores[0] = best.scores[last];
-        best.rows[0] = best.rows[last];
-        best.scores[last] = score;
-        best.rows[last] = row;
-        sift_down(best, 0);
-    }
-}
-
-void sort_found(const BestArrays& found, int64_t n_queries) {
-    for (int64_t query = 0; query < n_queries; ++query)
-        sort_best({found.scores + query * found.k, found.rows + query * found.k, found.counts[query], found.k});
-}
-
-// Short vectors of queries, coded, with the terms of their bounds widened for rounding. Sums go in a fixed order, so a
-// query's code does not depend on the batch it came in.
-void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, const QueryCoding& coding, double* terse,
-                  uint8_t* codes, QueryTerms* terms) {
-    for (int64_t query = 0; query < n_queries; ++query) {
-        const float* factor = queries + query * n_factors;
-        for (int64_t j = 0; j < coding.code_size; ++j) terse[j] = 0.0;
-        for (int64_t i = 0; i < n_factors; ++i) {
-            const double z = factor[i];
-            const double* axis = coding.head + i * coding.n_head;
-            for (int64_t j = 0; j < coding.n_head; ++j) terse[j] += z * axis[j];
-        }
-        double squares = 0.0;
-        double largest_place = 0.0;
-        for (int64_t j = 0; j < coding.n_head; ++j) squares += terse[j] * terse[j];
-        if (coding.n_head < n_factors) {
-            const double rest = sum_of_squares(factor, n_factors) * (1.0 + 1e-11) - squares;
-            terse[coding.n_head] = rest > 0.0 ? __builtin_sqrt(rest) : 0.0;
-            squares += terse[coding.n_head] * terse[coding.n_head];
-        }
-        for (int64_t j = 0; j < coding.code_size; ++j)
-            largest_place = __builtin_fabs(terse[j]) > largest_place ? __builtin_fabs(terse[j]) : largest_place;
-        const double norm = __builtin_sqrt(squares);
-        double scale = norm / coding.longest > largest_place / coding.largest ? norm / coding.longest
-                                                                              : largest_place / coding.largest;
-        scale = scale > 0.0 ? scale : 1.0;
-        double error = 0.0;
-        for (int64_t j = 0; j < coding.code_size; ++j) {
-            const double exact = terse[j] / scale;
-            const int32_t code = static_cast<int32_t>(exact < 0.0 ? exact - 0.5 : exact + 0.5);
-            const double off = terse[j] - static_cast<double>(code) * scale;
-            error += off * off;
-            codes[query * coding.code_size + j] = static_cast<uint8_t>(code + QUERY_OFFSET);
-        }
-        terms[query] = {norm * (1.0 + 1e-6), __builtin_sqrt(error) * (1.0 + 1e-6), scale};
-    }
-}
-
 // The code products of a block's 64 items.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {
@@ -205,33 +80,12 @@ int16_t largest(const int16_t* products) {
 #endif
 }
 
-bool contains(const int64_t* sorted, int64_t n, int64_t value) {
-    while (n > 0) {
-        const int64_t half = n / 2;
-        if (sorted[half] == value) return true;
-        if (sorted[half] < value) {
-            sorted += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return false;
-}
-
-// Whether an item is there and may be an answer to any query.
-bool present(const ExactItems& items, const ExactQueries& queries, int64_t place) {
-    const int64_t row = items.rows[place];
-    if (items.dead && (items.dead[place / 8] >> (place % 8) & 1)) return false;
-    return !queries.allowed || (queries.allowed[row / 8] >> (row % 8) & 1);
-}
-
-// Whether one query leaves an item out.
-bool is_excluded(const ExactQueries& queries, int64_t query, int64_t row) {
-    const int64_t first = queries.excluded_starts[query];
-    const int64_t n = queries.excluded_starts[query + 1] - first;
-    return n > 0 && contains(queries.excluded + first, n, row);
-}
+struct Scan {
+    const Items& items;
+    const Codes& codes;
+    const Queries& queries;
+    const QueryCodes& coded;
+};
 
 // One query and the blocks of one stretch.
 struct Stretch {
@@ -244,32 +98,32 @@ struct Stretch {
 
 // Marks the items of a block with products of at least `limit` that have not been dealt with, and has their factors on
 // the way from memory by the time they are scored.
-void mark(const ExactItems& items, Stretch& stretch, int64_t block, int32_t limit) {
+void mark(const Scan& scan, Stretch& stretch, int64_t block, int32_t limit) {
     const int16_t* products = stretch.products[block];
     uint64_t found = reaching(products, limit);
     if (found && stretch.done[block] <= 32767) found &= ~reaching(products, stretch.done[block]);
     const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
-    if (items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (items.n_items - first)) - 1;
+    if (scan.items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (scan.items.n_items - first)) - 1;
     stretch.candidates[block] = found;
     for (; found; found &= found - 1) {
-        const float* item = items.factors + (first + __builtin_ctzll(found)) * items.n_factors;
-        for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
+        const float* item = scan.items.factors + (first + __builtin_ctzll(found)) * scan.items.n_factors;
+        for (int64_t j = 0; j < scan.items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
     }
 }
 
 // Scores the marked items of a block with products of at least `limit`, which may have risen since they were marked.
-void score_marked(const ExactItems& items, const ExactQueries& queries, int64_t query, const Stretch& stretch,
-                  int64_t block, int32_t limit, Best& best, int64_t& scored) {
-    const float* factor = queries.factors + query * items.n_factors;
+void score_marked(const Scan& scan, int64_t query, const Stretch& stretch, int64_t block, int32_t limit, Best& best,
+                  int64_t& scored) {
+    const float* factor = scan.queries.factors + query * scan.items.n_factors;
     for (uint64_t left = stretch.candidates[block]; left; left &= left - 1) {
         const int64_t at = __builtin_ctzll(left);
         const int64_t place = (stretch.first + block) * BLOCK_ITEMS + at;
-        if (stretch.products[block][at] < limit || !present(items, queries, place)) continue;
-        const int64_t row = items.rows[place];
-        const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
+        if (stretch.products[block][at] < limit || !present(scan.items, scan.queries, place)) continue;
+        const int64_t answer = answer_of(scan.items, place);
+        const float score = score_of(factor, scan.items.factors + place * scan.items.n_factors, scan.items.n_factors);
         ++scored;
-        if (best.count == best.k && !worse(best.scores[0], best.rows[0], score, row)) continue;
-        if (!is_excluded(queries, query, row)) keep(best, score, row);
+        if (best.count == best.k && !worse(best.scores[0], best.answers[0], score, answer)) continue;
+        if (!is_excluded(scan.queries, query, answer >> 32)) keep(best, score, answer);
     }
 }
 
@@ -279,12 +133,11 @@ int32_t clamped(double limit) {
 
 // While there are fewer than k answers nothing can be left out, so the items that promise most are scored first: those
 // that reach what the best of so many blocks reach, then of twice as many, until there are k.
-void score_promising(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, Best& best,
-                     int64_t& scored) {
+void score_promising(const Scan& scan, int64_t query, Stretch& stretch, Best& best, int64_t& scored) {
     double promises[STRETCH_BLOCKS];
     for (int64_t block = 0; block < stretch.n_blocks; ++block)
         promises[block] =
-            items.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
+            scan.codes.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
     for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly in order: the longest come first
         const double promise = promises[block];
         int64_t at = block;
@@ -294,27 +147,27 @@ void score_promising(const ExactItems& items, const ExactQueries& queries, int64
     for (int64_t deep = best.k - best.count + 1; best.count < best.k && deep < stretch.n_blocks; deep *= 2) {
         int32_t limits[STRETCH_BLOCKS];
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-            limits[block] = clamped(promises[deep] / items.terms[stretch.first + block].scale);
-            mark(items, stretch, block, limits[block]);
+            limits[block] = clamped(promises[deep] / scan.codes.terms[stretch.first + block].scale);
+            mark(scan, stretch, block, limits[block]);
         }
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-            score_marked(items, queries, query, stretch, block, limits[block], best, scored);
+            score_marked(scan, query, stretch, block, limits[block], best, scored);
             stretch.done[block] = limits[block] < stretch.done[block] ? limits[block] : stretch.done[block];
         }
     }
 }
 
 // Returns false when no later block can hold an answer.
-bool scan_stretch(const ExactItems& items, const ExactQueries& queries, int64_t query, Stretch& stretch, Best& best,
-                  int64_t& scored) {
-    const QueryTerms& terms = queries.terms[query];
-    const double underflow = static_cast<double>(items.n_factors) * 0x1p-148;  // what products may lose near zero
+bool scan_stretch(const Scan& scan, int64_t query, Stretch& stretch, Best& best, int64_t& scored) {
+    const QueryTerms& terms = scan.coded.terms[query];
+    const int64_t code_size = scan.codes.code_size;
+    const double underflow = static_cast<double>(scan.items.n_factors) * 0x1p-148;  // what products may lose near zero
     const auto too_short = [&](int64_t block) {
         return best.count == best.k &&
-               terms.norm * items.terms[block].norm + underflow < static_cast<double>(best.scores[0]);
+               terms.norm * scan.codes.terms[block].norm + underflow < static_cast<double>(best.scores[0]);
     };
     const auto limit = [&](int64_t block) {
-        const BlockTerms& bounds = items.terms[stretch.first + block];
+        const BlockTerms& bounds = scan.codes.terms[stretch.first + block];
         if (best.count < best.k) return -32768;
         const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
         return clamped((static_cast<double>(best.scores[0]) - slack) / (terms.scale * bounds.scale));
@@ -326,33 +179,35 @@ bool scan_stretch(const ExactItems& items, const ExactQueries& queries, int64_t 
         const int64_t block = stretch.first + n_blocks;
         more = !too_short(block);
         if (!more) break;
-        code_products(queries.codes + query * items.code_size, items.codes + block * items.code_size * BLOCK_ITEMS,
-                      items.offsets + block * BLOCK_ITEMS, items.code_size, stretch.products[n_blocks]);
+        code_products(scan.coded.codes + query * code_size, scan.codes.codes + block * code_size * BLOCK_ITEMS,
+                      scan.codes.offsets + block * BLOCK_ITEMS, code_size, stretch.products[n_blocks]);
         stretch.done[n_blocks] = 40000;
-        if (!filling) mark(items, stretch, n_blocks, limit(n_blocks));
+        if (!filling) mark(scan, stretch, n_blocks, limit(n_blocks));
     }
     stretch.n_blocks = n_blocks;
     if (filling) {
-        score_promising(items, queries, query, stretch, best, scored);
-        for (int64_t block = 0; block < n_blocks; ++block) mark(items, stretch, block, limit(block));
+        score_promising(scan, query, stretch, best, scored);
+        for (int64_t block = 0; block < n_blocks; ++block) mark(scan, stretch, block, limit(block));
     }
     for (int64_t block = 0; block < n_blocks; ++block)
-        if (stretch.candidates[block]) score_marked(items, queries, query, stretch, block, limit(block), best, scored);
+        if (stretch.candidates[block]) score_marked(scan, query, stretch, block, limit(block), best, scored);
     return more;
 }
 
 // A stretch of blocks small enough for the cache goes past all queries before the next.
-void exact_scan(const ExactItems& items, const ExactQueries& queries, const BestArrays& found) {
+void exact_scan(const Items& items, const Codes& codes, const Queries& queries, const QueryCodes& coded,
+                const BestArrays& found) {
+    const Scan scan = {items, codes, queries, coded};
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     Stretch stretch;
     for (int64_t query = 0; query < queries.n_queries; ++query) found.open[query] = 1;
     for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!found.open[query]) continue;
-            Best best = {found.scores + query * found.k, found.rows + query * found.k, found.counts[query], found.k};
+            Best best = best_of(found, query);
             stretch.first = first;
             stretch.n_blocks = n_blocks - first < STRETCH_BLOCKS ? n_blocks - first : STRETCH_BLOCKS;
-            found.open[query] = scan_stretch(items, queries, query, stretch, best, found.scored[query]);
+            found.open[query] = scan_stretch(scan, query, stretch, best, found.scored[query]);
             found.counts[query] = best.count;
         }
 }

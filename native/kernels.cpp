@@ -31,7 +31,10 @@ constexpr int64_t LANES = 4;
 #include "tessellation.hpp"
 #include "dary.hpp"
 #include "slots.hpp"
+#include "best.hpp"
+#include "codes.hpp"
 #include "exact.hpp"
+#include "postings.hpp"
 // clang-format on
 
 }  // namespace
@@ -49,7 +52,10 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         fill<int64_t>,
         code_queries,
         sort_found,
+        code_items,
         exact_scan,
+        slot_scan,
+        score_chosen,
     };
     return kernels;
 }

@@ -32,6 +32,8 @@ struct SlotRule {
     int32_t depth;   // window of the parse tree; 0 is the counter tree
 };
 
+inline constexpr int64_t MAX_FACTORS = 4096;
+
 // Exact search: see exact.hpp.
 inline constexpr int64_t BLOCK_ITEMS = 64;
 inline constexpr int64_t STRETCH_BLOCKS = 32;
@@ -58,35 +60,97 @@ struct QueryCoding {
     double longest;  // its greatest norm
 };
 
-struct ExactItems {
-    const float* factors;     // (n_items, n_factors), by falling norm
-    const int64_t* rows;      // (n_items) the row of each, for ties, filters and answers
-    const uint8_t* dead;      // a bit for each item that is no longer there, or null
+// Some of the items, by falling norm: an item's number in that order is its place.
+struct Items {
+    const float* factors;  // (n_items, n_factors)
+    const int32_t* rows;   // (n_items) the row of each, for ties and filters
+    const uint8_t* dead;   // a bit for each place whose item is no longer there, or null
+    int64_t n_items;
+    int64_t n_factors;
+    int64_t base;  // added to a place, so that those of several segments differ
+};
+
+struct Codes {
     const int8_t* codes;      // (n_blocks, code_size / 2, BLOCK_ITEMS, 2)
     const int16_t* offsets;   // (n_blocks, BLOCK_ITEMS) -64 * the sum of each code, modulo 2^16
     const BlockTerms* terms;  // (n_blocks)
-    int64_t n_items;
-    int64_t n_factors;
-    int64_t code_size;  // even
+    int64_t code_size;        // even
 };
 
-struct ExactQueries {
+struct ItemCoding {
+    const double* head;  // (n_factors, n_head) axes as columns
+    int64_t n_head;
+    int64_t code_size;
+    double largest;
+    double longest;
+    double room;  // how much of a norm the rounding of scores may take
+};
+
+struct Queries {
     const float* factors;            // (n_queries, n_factors)
-    const uint8_t* codes;            // (n_queries, code_size), from 1 to 127: 64 more than the code
-    const QueryTerms* terms;         // (n_queries)
     const uint8_t* allowed;          // a bit for each row, or null for all
     const int64_t* excluded;         // rows, ascending for each query
     const int64_t* excluded_starts;  // (n_queries + 1)
     int64_t n_queries;
 };
 
+struct QueryCodes {
+    const uint8_t* codes;     // (n_queries, code_size), from 1 to 127: 64 more than the code
+    const QueryTerms* terms;  // (n_queries)
+};
+
+// An answer is held as its row and place in one number, so that equal scores go by row.
 struct BestArrays {
-    float* scores;    // (n_queries, k), a heap with the worst first
-    int64_t* rows;    // (n_queries, k)
-    int64_t* counts;  // (n_queries) how many are filled
-    int64_t* scored;  // (n_queries) grows by the items scored
-    uint8_t* open;    // (n_queries) scratch
+    float* scores;     // (n_queries, k), a heap with the worst first
+    int64_t* answers;  // (n_queries, k) row << 32 | base + place
+    int64_t* counts;   // (n_queries) how many are filled
+    int64_t* scored;   // (n_queries) grows by the items scored
+    uint8_t* open;     // (n_queries) scratch
     int64_t k;
+};
+
+// Slots search: see postings.hpp.
+inline constexpr int64_t POSTING_BLOCK = 65536;
+inline constexpr int64_t STRIDE = 64;             // places looked at together, and entries left out together
+inline constexpr int32_t FAINT = 32;              // contributions below this share of the largest are left out
+inline constexpr int64_t PROVABLE_PLACES = 2048;  // how far a proof looks for an item that was not scored
+
+struct Postings {
+    const uint16_t* places;      // (n_entries) within a block
+    const int8_t* impacts;       // (n_entries) falling in size along a list
+    const int64_t* slots;        // (n_lists) ascending within a block
+    const int64_t* starts;       // (n_lists + 1)
+    const float* scales;         // (n_lists) what one step of an impact stands for
+    const int64_t* block_lists;  // (n_blocks + 1) the first list of each block
+    int64_t n_blocks;
+};
+
+struct QueryEntries {
+    const int64_t* starts;  // (n_queries + 1)
+    const int64_t* slots;   // ascending for each query
+    const float* values;
+};
+
+struct Ranking {
+    int64_t max_slots;
+    int64_t min_overlap;
+    double longest;  // at least the norm of every item of every segment
+};
+
+// The items chosen to be scored: partial product << 32 | 2^32 - 1 - (base + place), so larger is better.
+struct Chosen {
+    uint64_t* keys;   // (n_queries, budget)
+    int64_t* counts;  // (n_queries)
+    int64_t budget;
+};
+
+// Zero between calls, but for `buffer` and `heaviest`.
+struct SlotScratch {
+    int32_t* sums;       // (POSTING_BLOCK) partial products
+    uint16_t* overlaps;  // (POSTING_BLOCK) slots shared
+    uint8_t* touched;    // (POSTING_BLOCK / STRIDE)
+    uint64_t* buffer;    // (4 * budget + STRIDE)
+    uint64_t* heaviest;  // (entries of the longest query)
 };
 
 struct Kernels {
@@ -114,8 +178,18 @@ struct Kernels {
                          double* terse, uint8_t* codes, QueryTerms* terms);
     // Puts each query's answers in order, best first.
     void (*sort_found)(const BestArrays& found, int64_t n_queries);
+    void (*code_items)(const float* factors, int64_t n_items, int64_t n_factors, const ItemCoding& coding,
+                       double* terse, int8_t* codes, int16_t* offsets, BlockTerms* terms);
     // Offers every live item to every query's best k, leaving out those that cannot be among them.
-    void (*exact_scan)(const ExactItems& items, const ExactQueries& queries, const BestArrays& found);
+    void (*exact_scan)(const Items& items, const Codes& codes, const Queries& queries, const QueryCodes& coded,
+                       const BestArrays& found);
+    // Offers every live item that shares slots with a query to its chosen ones.
+    void (*slot_scan)(const Items& items, const Postings& postings, const Queries& queries, const QueryEntries& entries,
+                      const Ranking& ranking, const SlotScratch& scratch, const Chosen& chosen);
+    // Scores the chosen items of a segment, which go by place; `cursors` is scratch (n_queries), `unseen` rises to what
+    // an item that was not scored might reach.
+    void (*score_chosen)(const Items& items, const BlockTerms* terms, const Queries& queries, const Chosen& chosen,
+                         const BestArrays& found, int64_t* cursors, double* unseen);
 };
 
 const Kernels& baseline_kernels();

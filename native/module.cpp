@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +46,24 @@ const Kernels& kernels_at(int64_t level) {
 
 void require(bool holds, const char* sentence) {
     if (!holds) throw nb::value_error(sentence);
+}
+
+size_t blocks_of(size_t n_items) {
+    return (n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
+}
+
+void require_starts(const Vector<const int64_t>& starts, size_t end) {
+    int64_t before = 0;
+    for (size_t i = 0; i < starts.shape(0); ++i) {
+        require(before <= starts.data()[i] && starts.data()[i] <= static_cast<int64_t>(end), "starts leave the arrays");
+        before = starts.data()[i];
+    }
+}
+
+template <typename Counts>
+void require_counts(const Counts& counts, size_t most) {
+    for (size_t i = 0; i < counts.shape(0); ++i)
+        require(counts.data()[i] >= 0 && counts.data()[i] <= static_cast<int64_t>(most), "counts leave the arrays");
 }
 
 int64_t rows_of(const Matrix<const float>& factors) {
@@ -166,72 +186,161 @@ void code_queries(Matrix<const float> queries, Matrix<const double> head, double
                          reinterpret_cast<QueryTerms*>(terms.data()));
 }
 
-void sort_found(Matrix<float> scores, Matrix<int64_t> best_rows, Vector<const int64_t> counts, int64_t level) {
+void sort_found(Matrix<float> scores, Matrix<int64_t> answers, Vector<int64_t> counts, int64_t level) {
     const Kernels& kernels = kernels_at(level);
-    require(scores.shape(0) == best_rows.shape(0) && scores.shape(1) == best_rows.shape(1) &&
+    require(scores.shape(0) == answers.shape(0) && scores.shape(1) == answers.shape(1) &&
                 counts.shape(0) == scores.shape(0),
             "shapes differ");
-    std::vector<int64_t> filled(counts.data(), counts.data() + counts.shape(0));
-    for (const int64_t count : filled)
-        require(count >= 0 && count <= static_cast<int64_t>(scores.shape(1)), "counts leave the arrays");
-    const BestArrays found = {scores.data(), best_rows.data(), filled.data(),
-                              nullptr,       nullptr,          static_cast<int64_t>(scores.shape(1))};
+    require_counts(counts, scores.shape(1));
+    const BestArrays found = {scores.data(), answers.data(), counts.data(),
+                              nullptr,       nullptr,        static_cast<int64_t>(scores.shape(1))};
     kernels.sort_found(found, static_cast<int64_t>(scores.shape(0)));
 }
 
-void exact_scan(Matrix<const float> factors, Vector<const int64_t> rows, std::optional<Vector<const uint8_t>> dead,
-                Vector<const int8_t> codes, Vector<const int16_t> offsets, Matrix<const double> block_terms,
-                Matrix<const float> queries, Matrix<const uint8_t> query_codes, Matrix<const double> query_terms,
-                std::optional<Vector<const uint8_t>> allowed, Vector<const int64_t> excluded,
-                Vector<const int64_t> excluded_starts, Matrix<float> scores, Matrix<int64_t> best_rows,
-                Vector<int64_t> counts, Vector<int64_t> scored, int64_t level) {
+void code_items(Matrix<const float> factors, Matrix<const double> head, double largest, double longest, double room,
+                Vector<int8_t> codes, Vector<int16_t> offsets, Matrix<double> block_terms, int64_t level) {
     const Kernels& kernels = kernels_at(level);
+    require_width(factors);
+    const size_t n_blocks = blocks_of(factors.shape(0));
+    require(head.shape(0) == factors.shape(1) && head.shape(1) <= head.shape(0), "shapes differ");
+    require(block_terms.shape(0) == n_blocks && block_terms.shape(1) == 4 && offsets.shape(0) == n_blocks * BLOCK_ITEMS,
+            "shapes differ");
+    const size_t code_size = n_blocks ? codes.shape(0) / offsets.shape(0) : head.shape(1) + 1;
+    require(codes.shape(0) == code_size * offsets.shape(0) && code_size > head.shape(1), "shapes differ");
+    require(largest >= 1.0 && largest <= 127.0 && longest >= 1.0, "codes do not fit their places");
+    std::vector<double> terse(code_size * BLOCK_ITEMS);
+    const ItemCoding coding = {
+        head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(code_size), largest, longest, room};
+    nb::gil_scoped_release unlocked;
+    kernels.code_items(factors.data(), rows_of(factors), columns_of(factors), coding, terse.data(), codes.data(),
+                       offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
+}
+
+// Rows are not looked at: that would cost as much as a search.
+Items items_of(const Matrix<const float>& factors, const Vector<const int32_t>& rows,
+               const std::optional<Vector<const uint8_t>>& dead, int64_t base) {
     const size_t n = factors.shape(0);
-    const size_t q = queries.shape(0);
-    const size_t n_blocks = (n + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     require_width(factors);
     require(rows.shape(0) == n && (!dead || dead->shape(0) >= (n + 7) / 8), "shapes differ");
-    const size_t code_size = query_codes.shape(1);
-    require(code_size % 2 == 0 && codes.shape(0) == n_blocks * code_size * BLOCK_ITEMS &&
-                offsets.shape(0) == n_blocks * BLOCK_ITEMS,
-            "shapes differ");
-    require(block_terms.shape(0) == n_blocks && block_terms.shape(1) == 4, "shapes differ");
-    require(queries.shape(1) == factors.shape(1) && query_codes.shape(0) == q, "shapes differ");
-    require(query_terms.shape(0) == q && query_terms.shape(1) == 3, "shapes differ");
-    require(scores.shape(0) == q && best_rows.shape(0) == q && best_rows.shape(1) == scores.shape(1) &&
+    require(base >= 0 && base + static_cast<int64_t>(n) <= INT32_MAX, "places leave 31 bits");
+    return {factors.data(),          rows.data(),         dead ? dead->data() : nullptr,
+            static_cast<int64_t>(n), columns_of(factors), base};
+}
+
+Queries queries_of(const Matrix<const float>& queries, const Items& items,
+                   const std::optional<Vector<const uint8_t>>& allowed, const Vector<const int64_t>& excluded,
+                   const Vector<const int64_t>& starts) {
+    require(columns_of(queries) == items.n_factors && starts.shape(0) == queries.shape(0) + 1, "shapes differ");
+    require_starts(starts, excluded.shape(0));
+    return {queries.data(), allowed ? allowed->data() : nullptr, excluded.data(), starts.data(), rows_of(queries)};
+}
+
+BestArrays best_arrays(const Matrix<float>& scores, const Matrix<int64_t>& answers, const Vector<int64_t>& counts,
+                       const Vector<int64_t>& scored, int64_t n_queries, uint8_t* open) {
+    const size_t q = static_cast<size_t>(n_queries);
+    require(scores.shape(0) == q && answers.shape(0) == q && answers.shape(1) == scores.shape(1) &&
                 counts.shape(0) == q && scored.shape(0) == q && scores.shape(1) >= 1,
             "shapes differ");
-    require(excluded_starts.shape(0) == q + 1, "shapes differ");
+    require_counts(counts, scores.shape(1));
+    return {scores.data(), answers.data(), counts.data(), scored.data(), open, static_cast<int64_t>(scores.shape(1))};
+}
+
+void exact_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
+                int64_t base, Vector<const int8_t> codes, Vector<const int16_t> offsets,
+                Matrix<const double> block_terms, Matrix<const float> queries, Matrix<const uint8_t> query_codes,
+                Matrix<const double> query_terms, std::optional<Vector<const uint8_t>> allowed,
+                Vector<const int64_t> excluded, Vector<const int64_t> excluded_starts, Matrix<float> scores,
+                Matrix<int64_t> answers, Vector<int64_t> counts, Vector<int64_t> scored, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const Items items = items_of(factors, rows, dead, base);
+    const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
+    const size_t q = queries.shape(0);
+    const size_t n_blocks = blocks_of(factors.shape(0));
+    const size_t code_size = query_codes.shape(1);
+    require(code_size % 2 == 0 && codes.shape(0) == n_blocks * code_size * BLOCK_ITEMS &&
+                offsets.shape(0) == n_blocks * BLOCK_ITEMS && block_terms.shape(0) == n_blocks &&
+                block_terms.shape(1) == 4,
+            "shapes differ");
+    require(query_codes.shape(0) == q && query_terms.shape(0) == q && query_terms.shape(1) == 3, "shapes differ");
     std::vector<uint8_t> open(q);
+    const BestArrays found = best_arrays(scores, answers, counts, scored, asked.n_queries, open.data());
+    const Codes coded = {codes.data(), offsets.data(), reinterpret_cast<const BlockTerms*>(block_terms.data()),
+                         static_cast<int64_t>(code_size)};
+    const QueryCodes query_coded = {query_codes.data(), reinterpret_cast<const QueryTerms*>(query_terms.data())};
     nb::gil_scoped_release unlocked;
-    int64_t before = 0;
-    for (size_t query = 0; query <= q; ++query) {
-        const int64_t start = excluded_starts.data()[query];
-        require(before <= start && start <= static_cast<int64_t>(excluded.shape(0)), "starts leave the arrays");
-        before = start;
-    }
+    kernels.exact_scan(items, coded, asked, query_coded, found);
+}
+
+// What slot_scan works in, kept by each thread so that a single query need not clear memory for all items.
+SlotScratch slot_scratch(size_t budget, size_t n_heaviest, bool counting) {
+    thread_local std::vector<int32_t> sums(POSTING_BLOCK);
+    thread_local std::vector<uint16_t> overlaps;
+    thread_local std::vector<uint8_t> touched(POSTING_BLOCK / STRIDE);
+    thread_local std::vector<uint64_t> buffer;
+    thread_local std::vector<uint64_t> heaviest;
+    if (counting) overlaps.resize(POSTING_BLOCK);
+    buffer.resize(4 * budget + STRIDE);
+    heaviest.resize(n_heaviest);
+    return {sums.data(), overlaps.data(), touched.data(), buffer.data(), heaviest.data()};
+}
+
+void slot_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
+               int64_t base, Vector<const uint16_t> places, Vector<const int8_t> impacts, Vector<const int64_t> slots,
+               Vector<const int64_t> starts, Vector<const float> scales, Vector<const int64_t> block_lists,
+               Matrix<const float> queries, Vector<const int64_t> entry_starts, Vector<const int64_t> entry_slots,
+               Vector<const float> entry_values, std::optional<Vector<const uint8_t>> allowed,
+               Vector<const int64_t> excluded, Vector<const int64_t> excluded_starts, int64_t max_slots,
+               int64_t min_overlap, double longest, Matrix<uint64_t> keys, Vector<int64_t> counts, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const Items items = items_of(factors, rows, dead, base);
+    const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
+    const size_t q = queries.shape(0);
+    require(places.shape(0) == impacts.shape(0) && starts.shape(0) == slots.shape(0) + 1 &&
+                scales.shape(0) == slots.shape(0) &&
+                block_lists.shape(0) == (factors.shape(0) + POSTING_BLOCK - 1) / POSTING_BLOCK + 1,
+            "shapes differ");
+    require(entry_starts.shape(0) == q + 1 && entry_slots.shape(0) == entry_values.shape(0), "shapes differ");
+    require_starts(entry_starts, entry_slots.shape(0));
+    require(keys.shape(0) == q && counts.shape(0) == q && keys.shape(1) >= 1, "shapes differ");
+    require_counts(counts, keys.shape(1));
+    require(max_slots >= 1 && min_overlap >= 1, "max_slots and min_overlap are at least 1");
+    int64_t most = 0;
     for (size_t query = 0; query < q; ++query)
-        require(counts.data()[query] >= 0 && counts.data()[query] <= static_cast<int64_t>(scores.shape(1)),
-                "counts leave the arrays");
-    const ExactItems items = {factors.data(),
-                              rows.data(),
-                              dead ? dead->data() : nullptr,
-                              codes.data(),
-                              offsets.data(),
-                              reinterpret_cast<const BlockTerms*>(block_terms.data()),
-                              static_cast<int64_t>(n),
-                              columns_of(factors),
-                              static_cast<int64_t>(code_size)};
-    const ExactQueries asked = {queries.data(),
-                                query_codes.data(),
-                                reinterpret_cast<const QueryTerms*>(query_terms.data()),
-                                allowed ? allowed->data() : nullptr,
-                                excluded.data(),
-                                excluded_starts.data(),
-                                static_cast<int64_t>(q)};
-    const BestArrays found = {scores.data(), best_rows.data(), counts.data(),
-                              scored.data(), open.data(),      static_cast<int64_t>(scores.shape(1))};
-    kernels.exact_scan(items, asked, found);
+        most = std::max(most, entry_starts.data()[query + 1] - entry_starts.data()[query]);
+    require(most <= MAX_FACTORS, "a query has at most 4096 entries");
+    const SlotScratch scratch = slot_scratch(keys.shape(1), static_cast<size_t>(most), min_overlap > 1);
+    const Postings filed = {places.data(),
+                            impacts.data(),
+                            slots.data(),
+                            starts.data(),
+                            scales.data(),
+                            block_lists.data(),
+                            static_cast<int64_t>(block_lists.shape(0)) - 1};
+    const QueryEntries entries = {entry_starts.data(), entry_slots.data(), entry_values.data()};
+    const Chosen chosen = {keys.data(), counts.data(), static_cast<int64_t>(keys.shape(1))};
+    nb::gil_scoped_release unlocked;
+    kernels.slot_scan(items, filed, asked, entries, {max_slots, min_overlap, longest}, scratch, chosen);
+}
+
+void score_chosen(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
+                  int64_t base, Matrix<const double> block_terms, Matrix<const float> queries,
+                  std::optional<Vector<const uint8_t>> allowed, Vector<const int64_t> excluded,
+                  Vector<const int64_t> excluded_starts, Matrix<uint64_t> keys, Vector<int64_t> chosen_counts,
+                  Matrix<float> scores, Matrix<int64_t> answers, Vector<int64_t> counts, Vector<int64_t> scored,
+                  Vector<double> unseen, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const Items items = items_of(factors, rows, dead, base);
+    const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
+    const size_t q = queries.shape(0);
+    require(block_terms.shape(0) == blocks_of(factors.shape(0)) && block_terms.shape(1) == 4, "shapes differ");
+    require(keys.shape(0) == q && chosen_counts.shape(0) == q && unseen.shape(0) == q, "shapes differ");
+    require_counts(chosen_counts, keys.shape(1));
+    const BestArrays found = best_arrays(scores, answers, counts, scored, asked.n_queries, nullptr);
+    const Chosen chosen = {keys.data(), chosen_counts.data(), static_cast<int64_t>(keys.shape(1))};
+    std::vector<int64_t> cursors(q);
+    nb::gil_scoped_release unlocked;
+    kernels.score_chosen(items, reinterpret_cast<const BlockTerms*>(block_terms.data()), asked, chosen, found,
+                         cursors.data(), unseen.data());
 }
 
 }  // namespace
@@ -263,13 +372,24 @@ NB_MODULE(_native, m) {
     m.def("code_queries", &code_queries, nb::arg("queries").noconvert(), nb::arg("head").noconvert(), "largest"_a,
           "longest"_a, nb::arg("codes").noconvert(), nb::arg("terms").noconvert(), "level"_a,
           "Codes queries by their coordinates along the head's axes and the norm of the rest.");
-    m.def("sort_found", &sort_found, nb::arg("scores").noconvert(), nb::arg("best_rows").noconvert(),
-          nb::arg("counts").noconvert(), "level"_a, "Puts each query's answers in order, best first.");
-    m.def("exact_scan", &exact_scan, factors, nb::arg("rows").noconvert(), nb::arg("dead").noconvert().none(),
-          nb::arg("codes").noconvert(), nb::arg("offsets").noconvert(), nb::arg("block_terms").noconvert(),
-          nb::arg("queries").noconvert(), nb::arg("query_codes").noconvert(), nb::arg("query_terms").noconvert(),
-          nb::arg("allowed").noconvert().none(), nb::arg("excluded").noconvert(),
-          nb::arg("excluded_starts").noconvert(), nb::arg("scores").noconvert(), nb::arg("best_rows").noconvert(),
-          nb::arg("counts").noconvert(), nb::arg("scored").noconvert(), "level"_a,
+    const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
+    const auto optional = [](const char* name) { return nb::arg(name).noconvert().none(); };
+    m.def("sort_found", &sort_found, array("scores"), array("answers"), array("counts"), "level"_a,
+          "Puts each query's answers in order, best first.");
+    m.def("code_items", &code_items, factors, array("head"), "largest"_a, "longest"_a, "room"_a, array("codes"),
+          array("offsets"), array("block_terms"), "level"_a, "Codes items in blocks, with the terms of their bounds.");
+    m.def("exact_scan", &exact_scan, factors, array("rows"), optional("dead"), "base"_a, array("codes"),
+          array("offsets"), array("block_terms"), array("queries"), array("query_codes"), array("query_terms"),
+          optional("allowed"), array("excluded"), array("excluded_starts"), array("scores"), array("answers"),
+          array("counts"), array("scored"), "level"_a,
           "Offers every live item to every query's best, leaving out those that cannot be among them.");
+    m.def("slot_scan", &slot_scan, factors, array("rows"), optional("dead"), "base"_a, array("places"),
+          array("impacts"), slots, starts, array("scales"), array("block_lists"), array("queries"),
+          array("entry_starts"), array("entry_slots"), array("entry_values"), optional("allowed"), array("excluded"),
+          array("excluded_starts"), "max_slots"_a, "min_overlap"_a, "longest"_a, array("keys"), array("counts"),
+          "level"_a, "Offers every live item that shares slots with a query to its chosen ones.");
+    m.def("score_chosen", &score_chosen, factors, array("rows"), optional("dead"), "base"_a, array("block_terms"),
+          array("queries"), optional("allowed"), array("excluded"), array("excluded_starts"), array("keys"),
+          array("chosen_counts"), array("scores"), array("answers"), array("counts"), array("scored"), array("unseen"),
+          "level"_a, "Scores the chosen items; `unseen` rises to what an item that was not scored might reach.");
 }

@@ -173,7 +173,7 @@ def test_segments_stay_few(rng):
         index.add(rng.standard_normal((10, 8)), 1000 + 10 * batch + np.arange(10))
     assert len(index._state.segments) <= 16
     index.remove(np.arange(1500))
-    assert sum(len(segment.rows) for segment in index._state.segments) <= 2 * len(index)
+    assert sum(len(segment) for segment in index._state.segments) <= 2 * len(index)
 
 
 def test_searches_see_one_version_while_items_change():
@@ -237,7 +237,7 @@ def test_zeros_stored_in_a_matrix_exclude_nothing():
 def test_repr_and_memory(rng):
     index = ts.Index.build(rng.standard_normal((2000, 64)))
     assert repr(index).startswith("Index of 2,000 items x 64 factors")
-    assert index.nbytes - 2000 * 64 * 4 < 120 * 2000
+    assert index.nbytes - 2000 * 64 * 4 < 90 * 2000
 
 
 GOOD = np.arange(12.0).reshape(4, 3)

@@ -12,6 +12,7 @@ import safetensors.numpy
 
 import tessella as ts
 from tessella import storage
+from tessella.retrieval.snapshot import snapshot
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def index(rng):
 
 
 def assert_same(one, two, rng):
-    users = rng.standard_normal((30, one._n_factors))
+    users = rng.standard_normal((30, one._state.fitted.n_factors))
     np.testing.assert_array_equal(one.ids, two.ids)
     if len(one):
         np.testing.assert_array_equal(one[one.ids], two[two.ids])
@@ -78,11 +79,11 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: arrays.update(rows=arrays["rows"] + 1),  # noqa: ARG005
         lambda arrays, facts: arrays.update(codes=arrays["codes"][:-2]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(ids=np.zeros_like(arrays["ids"])),  # noqa: ARG005
-        lambda arrays, facts: arrays.update(head=arrays["head"][:3]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(basis=arrays["basis"][:3]),  # noqa: ARG005
     ],
 )
 def test_forged_files_are_refused(index, tmp_path, forge):
-    arrays, facts = index._snapshot()
+    arrays, facts = snapshot(index._state)
     forge(arrays, facts)
     storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
     with pytest.raises(ValueError, match="forged cannot be used: its arrays do not belong together"):

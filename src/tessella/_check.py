@@ -182,13 +182,22 @@ def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> N
     return taken
 
 
+def norms_fit(factors: NDArray[np.float32], name: str) -> NDArray[np.float64]:
+    """Norms of factors, refusing one that is too large for float32."""
+    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+    if norms.max(initial=0) > np.finfo(np.float32).max / 2:
+        row = int(np.argmax(norms))
+        raise ValueError(f"{name} has norm {norms[row]:.3g} in row {row}, too large for float32; scale it down.")
+    return norms
+
+
 def products_fit(queries: NDArray[np.float32], longest: float) -> None:
     """Refuse queries whose inner products with an item of that norm could leave float32."""
-    norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-    large = np.flatnonzero(norms * longest > 1e38)
-    if large.size:
+    norms = norms_fit(queries, "queries")
+    if norms.max(initial=0) * longest > 1e38:
+        row = int(np.argmax(norms))
         raise ValueError(
-            f"queries has norm {norms[large[0]]:.3g} in row {large[0]} and an item {longest:.3g}: their product is too "
+            f"queries has norm {norms[row]:.3g} in row {row} and an item {longest:.3g}: their product is too "
             "large for float32; scale the factors down."
         )
 

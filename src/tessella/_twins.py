@@ -206,6 +206,33 @@ def scores_of(queries: Floats, factors: Floats) -> Floats:
     return stripes[:, :, 0]
 
 
+def _shortened(factors: Floats, head: Doubles, code_size: int) -> tuple[Doubles, Doubles]:
+    """Coordinates along the head's axes and the norm of the rest, and the sums of their squares."""
+    n_factors, n_head = head.shape
+    short = np.zeros((len(factors), code_size))
+    for i in range(n_factors):
+        short[:, :n_head] += factors[:, i, None].astype(np.float64) * head[i]
+    squares = np.zeros(len(factors))
+    for j in range(n_head):
+        squares += short[:, j] * short[:, j]
+    if n_head < n_factors:
+        short[:, n_head] = np.sqrt(np.maximum(_sums_of_squares(factors) * (1.0 + 1e-11) - squares, 0.0))
+        squares += short[:, n_head] * short[:, n_head]
+    return short, squares
+
+
+def _nearest(values: Doubles) -> Doubles:
+    return np.trunc(np.where(values < 0, values - 0.5, values + 0.5))
+
+
+def _norms_in_order(values: Doubles) -> Doubles:
+    """Norms along the last axis, summed in order."""
+    squares = np.zeros(values.shape[:-1])
+    for j in range(values.shape[-1]):
+        squares += values[..., j] * values[..., j]
+    return np.sqrt(squares)
+
+
 def code_queries(
     queries: Floats,
     head: Doubles,
@@ -216,41 +243,97 @@ def code_queries(
     level: int,
 ) -> None:
     """Code queries by their coordinates along the head's axes and the norm of the rest; norms, errors and scales."""
-    n_factors, n_head = head.shape
-    short = np.zeros(codes.shape)
-    for i in range(n_factors):
-        short[:, :n_head] += queries[:, i, None].astype(np.float64) * head[i]
-    squares = np.zeros(len(queries))
-    for j in range(n_head):
-        squares += short[:, j] * short[:, j]
-    if n_head < n_factors:
-        short[:, n_head] = np.sqrt(np.maximum(_sums_of_squares(queries) * (1.0 + 1e-11) - squares, 0.0))
-        squares += short[:, n_head] * short[:, n_head]
+    short, squares = _shortened(queries, head, codes.shape[1])
     norms = np.sqrt(squares)
     scales = np.maximum(norms / longest, np.abs(short).max(axis=1) / largest)
     scales[scales == 0] = 1
-    exact = short / scales[:, None]
-    whole = np.trunc(np.where(exact < 0, exact - 0.5, exact + 0.5))
-    off = short - whole * scales[:, None]
-    errors = np.zeros(len(queries))
-    for j in range(codes.shape[1]):
-        errors += off[:, j] * off[:, j]
+    whole = _nearest(short / scales[:, None])
+    errors = _norms_in_order(short - whole * scales[:, None])
     codes[:] = whole + 64
-    terms[:] = np.stack([norms * (1.0 + 1e-6), np.sqrt(errors) * (1.0 + 1e-6), scales], axis=1)
+    terms[:] = np.stack([norms * (1.0 + 1e-6), errors * (1.0 + 1e-6), scales], axis=1)
 
 
-def sort_found(scores: Floats, best_rows: NDArray[np.int64], counts: NDArray[np.int64], level: int) -> None:
+def code_items(
+    factors: Floats,
+    head: Doubles,
+    largest: float,
+    longest: float,
+    room: float,
+    codes: NDArray[np.int8],
+    offsets: NDArray[np.int16],
+    block_terms: Doubles,
+    level: int,
+) -> None:
+    """Code items in blocks of 64 with a common scale; norms, errors, coded norms and scales of the blocks."""
+    n, n_blocks = len(factors), len(block_terms)
+    if not n:
+        return
+    size = len(codes) // len(offsets)
+    short, squares, norms = np.zeros((n_blocks * 64, size)), np.zeros(n_blocks * 64), np.zeros(n_blocks * 64)
+    short[:n], squares[:n] = _shortened(factors, head, size)
+    norms[:n] = np.sqrt(_sums_of_squares(factors))
+    blocks = short.reshape(n_blocks, 64, size)
+    short_norms = np.sqrt(squares.reshape(n_blocks, 64).max(axis=1))
+    scales = np.maximum(short_norms / longest, np.abs(blocks).max(axis=(1, 2)) / largest)
+    scales[scales == 0] = 1
+    whole = _nearest(blocks / scales[:, None, None])
+    coded = whole * scales[:, None, None]
+    errors, coded_norms = _norms_in_order(blocks - coded).max(axis=1), _norms_in_order(coded).max(axis=1)
+    longest_norms = norms.reshape(n_blocks, 64).max(axis=1)
+    spare = longest_norms * room
+    block_terms[:] = np.stack(
+        [longest_norms + spare, errors * (1.0 + 1e-6) + spare, coded_norms * (1.0 + 1e-6), scales], axis=1
+    )
+    offsets[:] = (-64 * whole.sum(axis=2)).astype(np.int64).astype(np.uint16).view(np.int16).ravel()
+    codes[:] = whole.astype(np.int8).reshape(n_blocks, 64, size // 2, 2).transpose(0, 2, 1, 3).ravel()
+
+
+def sort_found(scores: Floats, answers: NDArray[np.int64], counts: NDArray[np.int64], level: int) -> None:
     """Put each query's answers in order, best first, the earlier row first among equals."""
     for query, count in enumerate(counts):
-        order = np.lexsort((best_rows[query, :count], -scores[query, :count]))
+        order = np.lexsort((answers[query, :count], -scores[query, :count]))
         scores[query, :count] = scores[query, order]
-        best_rows[query, :count] = best_rows[query, order]
+        answers[query, :count] = answers[query, order]
+
+
+def _present(
+    rows: NDArray[np.int32], dead: NDArray[np.uint8] | None, allowed: NDArray[np.uint8] | None
+) -> NDArray[np.bool_]:
+    """Which places hold an item that is there and may be an answer."""
+    live = np.ones(len(rows), np.bool_)
+    if dead is not None:
+        live &= ~np.unpackbits(dead, bitorder="little", count=len(rows)).astype(np.bool_)
+    if allowed is not None:
+        live &= np.unpackbits(allowed, bitorder="little")[rows].astype(np.bool_)
+    return live
+
+
+def _offer(
+    query: Floats,
+    factors: Floats,
+    rows: NDArray[np.int32],
+    base: int,
+    places: NDArray[np.int64],
+    scores: Floats,
+    answers: NDArray[np.int64],
+    count: int,
+) -> int:
+    """Add the items at some places to a query's best; how many those then are."""
+    parts = [
+        scores_of(query[None], factors[places[first : first + 2**14]])[0] for first in range(0, len(places), 2**14)
+    ]
+    all_scores = np.concatenate([scores[:count], *parts])
+    all_answers = np.concatenate([answers[:count], rows[places].astype(np.int64) << 32 | (base + places)])
+    best = np.lexsort((all_answers, -all_scores))[: len(scores)]
+    scores[: len(best)], answers[: len(best)] = all_scores[best], all_answers[best]
+    return len(best)
 
 
 def exact_scan(
     factors: Floats,
-    rows: NDArray[np.int64],
+    rows: NDArray[np.int32],
     dead: NDArray[np.uint8] | None,
+    base: int,
     codes: NDArray[np.int8],
     offsets: NDArray[np.int16],
     block_terms: Doubles,
@@ -261,28 +344,109 @@ def exact_scan(
     excluded: NDArray[np.int64],
     excluded_starts: NDArray[np.int64],
     scores: Floats,
-    best_rows: NDArray[np.int64],
+    answers: NDArray[np.int64],
     counts: NDArray[np.int64],
     scored: NDArray[np.int64],
     level: int,
 ) -> None:
     """Offer every live item to every query's best; without codes and bounds, by scoring all of them."""
-    k = scores.shape[1]
-    live = (
-        np.ones(len(rows), bool) if dead is None else ~np.unpackbits(dead, bitorder="little")[: len(rows)].astype(bool)
-    )
-    if allowed is not None:
-        live &= np.unpackbits(allowed, bitorder="little")[rows].astype(bool)
-    for query in range(len(queries)):
+    live = _present(rows, dead, allowed)
+    for query, factor in enumerate(queries):
         seen = excluded[excluded_starts[query] : excluded_starts[query + 1]]
-        here = live & ~np.isin(rows, seen)
-        found = np.concatenate([
-            scores_of(queries[query : query + 1], factors[first : first + 2**14])[0]
-            for first in range(0, len(factors), 2**14)
-        ] or [np.empty(0, np.float32)])  # fmt: skip
-        all_scores = np.concatenate([scores[query, : counts[query]], found[here]])
-        all_rows = np.concatenate([best_rows[query, : counts[query]], rows[here]])
-        best = np.lexsort((all_rows, -all_scores))[:k]
+        places = np.flatnonzero(live & ~np.isin(rows, seen))
+        counts[query] = _offer(factor, factors, rows, base, places, scores[query], answers[query], counts[query])
+        scored[query] += len(places)
+
+
+def slot_scan(
+    factors: Floats,
+    rows: NDArray[np.int32],
+    dead: NDArray[np.uint8] | None,
+    base: int,
+    places: NDArray[np.uint16],
+    impacts: NDArray[np.int8],
+    slots: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    scales: Floats,
+    block_lists: NDArray[np.int64],
+    queries: Floats,
+    entry_starts: NDArray[np.int64],
+    entry_slots: NDArray[np.int64],
+    entry_values: Floats,
+    allowed: NDArray[np.uint8] | None,
+    excluded: NDArray[np.int64],
+    excluded_starts: NDArray[np.int64],
+    max_slots: int,
+    min_overlap: int,
+    longest: float,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    level: int,
+) -> None:
+    """Add each query's items with the largest partial products over its heaviest slots to those chosen before."""
+    live = _present(rows, dead, allowed)
+    norms = np.sqrt(_sums_of_squares(queries))
+    for query, norm in enumerate(norms):
+        if norm == 0 or longest == 0:
+            continue
+        entries = np.arange(entry_starts[query], entry_starts[query + 1])
+        heaviest = np.sort(entries[np.argsort(-np.abs(entry_values[entries]), kind="stable")[:max_slots]])
+        sums, overlaps = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        for block in range(len(block_lists) - 1):
+            first, last = block_lists[block], block_lists[block + 1]
+            if first == last:
+                continue
+            lists = first + np.searchsorted(slots[first:last], entry_slots[heaviest])
+            there = (lists < last) & (slots[np.minimum(lists, len(slots) - 1)] == entry_slots[heaviest])
+            lists = lists[there]
+            steps = entry_values[heaviest[there]].astype(np.float64) * scales[lists].astype(np.float64)
+            weights = _nearest(steps * (2.0**29 / (norm * longest))).astype(np.int64)
+            most = np.abs(weights * impacts[starts[lists]]).max(initial=0)
+            least = most // 32 if min_overlap == 1 else 0  # what adds little is left out, in strides of 64
+            for a, b, weight in zip(starts[lists], starts[lists + 1], weights, strict=True):
+                faint = np.flatnonzero(np.abs(weight * impacts[a:b:64].astype(np.int64)) < least)
+                end = min(b, a + 64 * faint[0]) if faint.size else b
+                at = block * 2**16 + places[a:end].astype(np.int64)
+                sums[at] += weight * impacts[a:end].astype(np.int64)
+                overlaps[at] += 1
+        seen = excluded[excluded_starts[query] : excluded_starts[query + 1]]
+        found = np.flatnonzero(live & (sums > 0) & (overlaps >= min_overlap) & ~np.isin(rows, seen))
+        offered = (sums[found] << 32 | (2**32 - 1 - (base + found))).astype(np.uint64)
+        best = np.sort(np.concatenate([keys[query, : counts[query]], offered]))[-keys.shape[1] :]
         counts[query] = len(best)
-        scores[query, : len(best)], best_rows[query, : len(best)] = all_scores[best], all_rows[best]
-        scored[query] += len(rows)
+        keys[query, : len(best)] = best
+
+
+def score_chosen(
+    factors: Floats,
+    rows: NDArray[np.int32],
+    dead: NDArray[np.uint8] | None,
+    base: int,
+    block_terms: Doubles,
+    queries: Floats,
+    allowed: NDArray[np.uint8] | None,
+    excluded: NDArray[np.int64],
+    excluded_starts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    chosen_counts: NDArray[np.int64],
+    scores: Floats,
+    answers: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    scored: NDArray[np.int64],
+    unseen: Doubles,
+    level: int,
+) -> None:
+    """Score the chosen items, and bound the scores of all others by the longest among the first 2,048 places."""
+    live = _present(rows, dead, allowed)
+    norms = np.sqrt(_sums_of_squares(queries)) * (1.0 + 1e-6)
+    for query, factor in enumerate(queries):
+        chosen = 2**32 - 1 - (keys[query, : chosen_counts[query]].astype(np.int64) & (2**32 - 1)) - base
+        chosen = chosen[(chosen >= 0) & (chosen < len(rows))]
+        counts[query] = _offer(factor, factors, rows, base, chosen, scores[query], answers[query], counts[query])
+        scored[query] += len(chosen)
+        left = live & ~np.isin(rows, excluded[excluded_starts[query] : excluded_starts[query + 1]])
+        left[chosen] = False
+        left[2048:] = True
+        if left.any():
+            bound = norms[query] * block_terms[np.argmax(left) // 64, 0] + factors.shape[1] * 2.0**-148
+            unseen[query] = max(unseen[query], bound)

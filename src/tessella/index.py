@@ -12,13 +12,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check, storage
 from tessella._core import thread_count
-from tessella.results import SearchResult
-from tessella.retrieval.exact import Axes, ExactItems, Filters, search
-from tessella.retrieval.segments import Segment, State, merged, tidy
+from tessella.mapping.slots import OneHot
+from tessella.mapping.tessellation import Ternary
+from tessella.results import Drift, Explanation, Plan, SearchResult
+from tessella.retrieval.drift import drift
+from tessella.retrieval.exact import search_exactly
+from tessella.retrieval.explain import explain
+from tessella.retrieval.filters import filters_for, same_kind
+from tessella.retrieval.found import Found
+from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged, tidy
+from tessella.retrieval.slots import Effort, overlaps, search_by_slots
+from tessella.retrieval.snapshot import restore, snapshot
+from tessella.schema import Schema
+
+DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
+PLAN = Plan(
+    way="exact",
+    max_slots=24,
+    budget_per_answer=40,
+    reason="exact search is faster than slots search at a recall of 0.99 on every set of factors we measured",
+)
 
 
 class Index:
-    """Serves the items with the largest inner products, exactly, while items come and go.
+    """Serves the items with the largest inner products while items come and go.
 
     Make one with `build`. Any number of threads may search while one changes the index; each search sees one version.
 
@@ -42,15 +59,20 @@ class Index:
     array([5000,  325])
     """
 
-    def __init__(self, state: State, axes: Axes, n_factors: int) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._axes = axes
-        self._n_factors = n_factors
         self._writing = threading.Lock()
         _indexes.add(self)
 
     @classmethod
-    def build(cls, item_factors: ArrayLike, ids: ArrayLike | None = None) -> Self:
+    def build(
+        cls,
+        item_factors: ArrayLike,
+        ids: ArrayLike | None = None,
+        *,
+        schema: Schema = DEFAULT_SCHEMA,
+        threads: int | None = None,
+    ) -> Self:
         """An index of item factors.
 
         Parameters
@@ -59,25 +81,42 @@ class Index:
             Finite numbers, at least one row; kept in float32.
         ids : array_like of shape (n_items,), default None
             Different whole numbers or texts; None numbers items from 0. Fixed for an item's life.
+        schema : Schema, default Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
+            How factors become sparse vectors for slots search, `candidates` and `explain`. A smaller threshold files
+            more entries: better candidates, more memory and time. Exact answers do not depend on it. Fixed until
+            the next `build`.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
         """
-        factors = _check.all_factors(item_factors, "item_factors")
+        count = thread_count(threads)
+        if not isinstance(schema, Schema):
+            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+        factors = _item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        axes = Axes.fit(factors)
-        rows = np.arange(len(factors))
-        return cls(State((Segment.build(factors, checked, rows, axes),), 0, len(rows)), axes, factors.shape[1])
+        fitted = Fitted.to(factors, schema)
+        rows = np.arange(len(factors), dtype=np.int32)
+        segment = Segment.build(factors, checked, rows, np.zeros(len(rows), np.bool_), fitted, count)
+        return cls(State((segment,), fitted, 0, len(rows)))
 
     def search(
         self,
         queries: ArrayLike,
         k: int = 10,
         *,
+        budget: int | None = None,
+        max_slots: int | None = None,
+        min_overlap: int = 1,
         exclude: Any = None,
         allow: Any = None,
+        exact: bool = False,
         threads: int | None = None,
     ) -> SearchResult:
-        """The true top k of each query.
+        """The items with the largest inner products with each query.
+
+        The answer is the true top k, unless a budget, max_slots or min_overlap is given: then items are chosen by their
+        partial products over the slots they share with the query, and only those are scored.
 
         Parameters
         ----------
@@ -85,96 +124,147 @@ class Index:
             User factors.
         k : int, default 10
             How many items to return, at least 1. Where fewer can be: id -1 (None for text ids) and score -inf.
+        budget : int, default None
+            How many of the items that share slots with a query are scored; at least k are. A larger one finds more of
+            the true top k and takes longer; one of at least all items is an exact search. None is 40 for each of the k
+            if slots are used.
+        max_slots : int, default None
+            How many of a query's slots are used, those with the largest values; at least 1. More rank items better and
+            take longer. None is 24 if slots are used.
+        min_overlap : int, default 1
+            How many of these slots an item must share to be scored. Larger values score fewer items.
         exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
             Items that are no answer to a query, such as those a user has seen. Columns go by `ids`. Unknown ids are
             passed over.
         allow : sequence of ids, or list of n_queries sequences of ids, default None
             The only items that may be answers, to all queries or to each. Unknown ids are passed over.
+        exact : bool, default False
+            Whether to answer exactly whatever else is given.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
         Returns
         -------
         found : SearchResult
-            ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first.
+            ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first. A query for
+            which slots give fewer than k answers although there are more is answered exactly.
         """
         count = thread_count(threads)
-        array = _check.numbers(queries, "queries")
-        asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", self._n_factors)
-        wanted = _check.whole_number(k, "k", 1)
         state = self._state
-        kept = min(wanted, max(1, state.n_live))
-        segments = [(segment.items, segment.dead) for segment in state.segments]
-        _check.products_fit(asked, max((items.longest for items, _ in segments), default=0.0))
-        excluded, starts = self._excluded_rows(state, exclude, len(asked))
-        rows = np.full((len(asked), wanted), -1)
-        scores = np.full((len(asked), wanted), -np.inf, np.float32)
-        scored = np.zeros(len(asked), np.int64)
-        for part, bits in self._allowed_rows(state, allow, len(asked)):
-            filters = Filters(bits, excluded, starts[part.start : part.stop + 1])
-            answers = search(segments, asked[part], kept, filters, count)
-            rows[part, :kept], scores[part, :kept], scored[part] = answers
-        result = SearchResult(self._ids_of(state, rows), scores, scored, np.ones(len(asked), np.bool_))
-        return result if array.ndim == 2 else SearchResult(*(part[0] for part in result))
+        array = _check.numbers(queries, "queries")
+        asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
+        wanted = _check.whole_number(k, "k", 1)
+        effort = self._effort(state, wanted, budget, max_slots, min_overlap, exact)
+        _check.products_fit(asked, state.longest)
+        found = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
+        for part, filters in filters_for(state, len(asked), exclude, allow):
+            if effort is None:
+                search_exactly(state, asked[part], filters, found.part(part), count)
+                continue
+            short = search_by_slots(state, asked[part], filters, effort, found.part(part), count)
+            for query in np.flatnonzero(short).tolist():
+                one = slice(query, query + 1)
+                again = Found.empty(1, found.scores.shape[1])
+                search_exactly(state, asked[part][one], filters.part(one), again, 1)
+                found.part(part).put(query, again)
+        return self._result(state, found, wanted, single=array.ndim == 1)
 
-    def _excluded_rows(self, state: State, exclude: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows left out for each query, ascending, one query after another, and where each begins."""
-        if exclude is None:
-            return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
-        if _check.is_sparse(exclude):
-            matrix = scipy.sparse.csr_array(exclude, copy=True)
-            if matrix.shape != (n, state.n_live):
-                raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, state.n_live)}.")
-            matrix.eliminate_zeros()
-            matrix.sum_duplicates()  # sorts them, too
-            live = np.concatenate([segment.rows[segment.live] for segment in state.segments] or [np.zeros(0, np.int64)])
-            return np.sort(live)[matrix.indices], matrix.indptr.astype(np.int64)
-        lists = _check.id_lists(exclude, "exclude", n)
-        for ids in lists:
-            self._same_kind(state, ids)
-        found = [self._rows_of(state, ids) for ids in lists]
-        return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
+    @staticmethod
+    def _effort(
+        state: State, k: int, budget: int | None, max_slots: int | None, min_overlap: int, exact: bool
+    ) -> Effort | None:
+        """What slots search is to do, or None for exact search."""
+        if not isinstance(exact, bool | np.bool_):
+            raise TypeError(f"exact is True or False, not {type(exact).__name__}.")
+        scored = None if budget is None else _check.whole_number(budget, "budget", 1)
+        slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
+        overlap = _check.whole_number(min_overlap, "min_overlap", 1)
+        if exact or (scored is None and slots is None and overlap == 1):
+            return None
+        scored = max(k, PLAN.budget_per_answer * k if scored is None else scored)
+        return None if scored >= state.n_live else Effort(scored, slots or PLAN.max_slots, overlap)
 
-    def _allowed_rows(self, state: State, allow: Any, n: int) -> list[tuple[slice, NDArray[np.uint8] | None]]:
-        """Bits of the rows that may be answers, for stretches of queries that share them."""
-        if allow is None:
-            return [(slice(0, n), None)]
-        if _check.is_list_of_lists(allow):
-            lists = _check.id_lists(allow, "allow", n)
-            return [(slice(query, query + 1), self._bits(state, ids)) for query, ids in enumerate(lists)]
-        return [(slice(0, n), self._bits(state, _check.id_lists([allow], "allow", 1)[0]))]
+    @staticmethod
+    def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
+        missing = ((0, 0), (0, wanted - found.scores.shape[1]))
+        scores = np.pad(found.scores, missing, constant_values=-np.inf) if missing[1][1] else found.scores
+        answers = np.pad(found.answers, missing, constant_values=-1) if missing[1][1] else found.answers
+        result = SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
+        return SearchResult(*(part[0] for part in result)) if single else result
 
-    def _bits(self, state: State, ids: NDArray[Any]) -> NDArray[np.uint8]:
-        self._same_kind(state, ids)
-        bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
-        bits[self._rows_of(state, ids)] = 1
-        return np.packbits(bits, bitorder="little")
+    def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
+        """The paper's candidate sets (P12): how many slots each query shares with each item.
 
-    def _rows_of(self, state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of those ids that are there, ascending."""
-        rows = [np.zeros(0, np.int64)]
-        for segment in state.segments:
-            found = segment.find(ids)
-            rows.append(segment.rows[found[found >= 0]])
-        return np.unique(np.concatenate(rows))
+        Queries are mapped as items are, threshold included. For study: a search does not need them.
 
-    def _ids_of(self, state: State, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Ids of rows; -1 or None for row -1."""
-        text = any(segment.ids.dtype.kind == "U" for segment in state.segments)
-        ids: NDArray[Any] = np.full(rows.shape, None if text else -1, object if text else np.int64)
-        for segment in state.segments:
-            at = np.minimum(np.searchsorted(segment.rows, rows), len(segment.rows) - 1)
-            here = segment.rows[at] == rows
-            ids[here] = segment.ids[at[here]]
-        return ids
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors)
+            User factors.
+        min_overlap : int, default 1
+            How many slots a candidate shares with the query at least.
 
-    def _locate(self, state: State, ids: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """For each segment, the position of each id or -1; an id that is nowhere is refused."""
-        found = [segment.find(ids) for segment in state.segments]
-        missing = np.flatnonzero(np.all([at < 0 for at in found], axis=0)) if found else np.arange(len(ids))
-        if missing.size:
-            raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
-        return found
+        Returns
+        -------
+        overlaps : scipy.sparse.csr_array of int32, shape (n_queries, n_items)
+            Columns go by `ids`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> schema = ts.Schema(ts.Ternary(), ts.OneHot())
+        >>> index = ts.Index.build([[1.0, 0.0], [1.0, 1.0], [-1.0, 1.0]], schema=schema)
+        >>> index.candidates([[2.0, 2.0]]).toarray()
+        array([[1, 2, 1]], dtype=int32)
+        """
+        least = _check.whole_number(min_overlap, "min_overlap", 1)
+        state = self._state
+        counts = overlaps(state, state.fitted.sparse_map.transform(_check.factors(queries, "queries")))
+        counts.data[counts.data < least] = 0
+        counts.eliminate_zeros()
+        return counts
+
+    def explain(self, query: ArrayLike, item_id: int | str) -> Explanation:
+        """Why an item is, or is not, an answer to a query.
+
+        Parameters
+        ----------
+        query : array_like of shape (n_factors,)
+            A user factor.
+        item_id : int or str
+            An id in the index.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> rng = np.random.default_rng(0)
+        >>> index = ts.Index.build(rng.standard_normal((1000, 16)) * rng.lognormal(0, 1, (1000, 1)))
+        >>> index.explain(rng.standard_normal(16), item_id=7).rank
+        552
+        """
+        state = self._state
+        array = _check.numbers(query, "query")
+        if array.ndim != 1:
+            raise ValueError(f"query has {array.ndim} dimensions, but must have 1.")
+        factor = _check.all_factors(array[None], "query", state.fitted.n_factors)
+        _check.products_fit(factor, state.longest)
+        item = _check.ids([item_id], 1)
+        return explain(state, factor[0], item[0].item(), int(_places(state, item)[0]), PLAN)
+
+    @property
+    def plan(self) -> Plan:
+        """How a search answers when it is told nothing else, and why.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> ts.Index.build(np.eye(3)).plan.way
+        'exact'
+        """
+        return PLAN
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Add items; the next search sees them.
@@ -186,18 +276,20 @@ class Index:
         ids : array_like of shape (n,)
             New ids of the same kind as those in the index.
         """
-        factors = _check.all_factors(item_factors, "item_factors", self._n_factors)
+        factors = _item_factors(item_factors, self._state.fitted.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             state = self._state
-            self._same_kind(state, checked)
-            known = [checked[segment.find(checked) >= 0] for segment in state.segments]
-            clash = np.concatenate([*known, checked[:0]])
+            same_kind(state, checked)
+            clash = checked[state.find(checked) >= 0]
             if clash.size:
                 raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
-            rows = state.next_row + np.arange(len(factors))
-            fresh = Segment.build(factors, checked, rows, self._axes)
-            self._publish((*state.segments, fresh), state.next_row + len(rows))
+            if state.n_live + len(factors) > MAX_ROWS:
+                raise ValueError(f"an index holds at most {MAX_ROWS:,} items, but it would hold more.")
+            if state.next_row + len(factors) > MAX_ROWS:
+                state = _renumbered(state)
+            rows = np.arange(state.next_row, state.next_row + len(factors), dtype=np.int32)
+            self._publish(state, state.segments, factors, checked, rows)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Give items new factors; they keep their place among equals.
@@ -209,17 +301,13 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        factors = _check.all_factors(item_factors, "item_factors", self._n_factors)
+        factors = _item_factors(item_factors, self._state.fitted.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             state = self._state
-            found = self._locate(state, checked)
-            rows = np.full(len(checked), -1)
-            for segment, at in zip(state.segments, found, strict=True):
-                rows[at >= 0] = segment.rows[at[at >= 0]]
-            order = np.argsort(rows)
-            fresh = Segment.build(factors[order], checked[order], rows[order], self._axes)
-            self._publish((*self._without(state, found), fresh), state.next_row)
+            places = _places(state, checked)
+            rows = state.at(places, "rows") if len(places) else np.zeros(0, np.int32)
+            self._publish(state, state.without(places), factors, checked, rows)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -232,24 +320,76 @@ class Index:
         checked = _check.ids(ids, None)
         with self._writing:
             state = self._state
-            self._publish(self._without(state, self._locate(state, checked)), state.next_row)
+            nothing = np.zeros((0, state.fitted.n_factors), np.float32)
+            self._publish(state, state.without(_places(state, checked)), nothing, checked[:0], np.zeros(0, np.int32))
 
-    @staticmethod
-    def _without(state: State, found: list[NDArray[np.int64]]) -> tuple[Segment, ...]:
-        parts = zip(state.segments, found, strict=True)
-        return tuple(segment.without(at[at >= 0]) if (at >= 0).any() else segment for segment, at in parts)
+    def _publish(
+        self,
+        state: State,
+        segments: tuple[Segment, ...],
+        factors: NDArray[np.float32],
+        ids: NDArray[Any],
+        rows: NDArray[np.int32],
+    ) -> None:
+        """Put a new version in the place of the old one: some segments, and one more of new items."""
+        if len(factors):
+            fresh = Segment.build(factors, ids, rows, np.ones(len(rows), np.bool_), state.fitted)
+            segments = (*segments, fresh)
+        next_row = max(state.next_row, int(rows.max(initial=-1)) + 1)
+        self._state = State(tidy(segments, state.fitted), state.fitted, state.version + 1, next_row)
 
-    @staticmethod
-    def _same_kind(state: State, ids: NDArray[Any]) -> None:
-        kinds = {"U": "texts", "i": "whole numbers"}
-        for segment in state.segments:
-            if len(ids) and segment.ids.dtype.kind != ids.dtype.kind:
-                raise TypeError(
-                    f"ids are {kinds[ids.dtype.kind]}, but those in the index are {kinds[segment.ids.dtype.kind]}."
-                )
+    def drift(self) -> Drift:
+        """How much the items that came or changed since the index was fitted look like those it was fitted to.
 
-    def _publish(self, segments: tuple[Segment, ...], next_row: int) -> None:
-        self._state = State(tidy(segments, self._axes), self._state.version + 1, next_row)
+        Costs a look at these items. Where `refit` is true, `rebuild` makes searches fast again; answers are right
+        either way.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> rng = np.random.default_rng(0)
+        >>> index = ts.Index.build(rng.standard_normal((1000, 8)))
+        >>> index.add(100 * rng.standard_normal((500, 8)), 1000 + np.arange(500))
+        >>> index.drift().refit
+        True
+        """
+        return drift(self._state)
+
+    def rebuild(self, *, threads: int | None = None) -> None:
+        """Fit the index anew to the items it holds. Searches go on meanwhile; other changes wait.
+
+        Parameters
+        ----------
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> index = ts.Index.build(np.eye(3))
+        >>> index.update([[0.0, 0.0, 5.0]], ids=[2])
+        >>> index.rebuild()
+        >>> index.drift().n_new
+        0
+        """
+        count = thread_count(threads)
+        with self._writing:
+            state = self._state
+            if not state.n_live:
+                raise ValueError("the index holds no items, but at least 1 is needed to fit; add some first.")
+            places = np.concatenate(
+                [segment.live + base for segment, base in zip(state.segments, state.bases, strict=False)]
+            )
+            rows = state.at(places, "rows")
+            places = places[np.argsort(rows)]  # what is fitted does not depend on how items are spread over segments
+            factors = state.at(places, "factors")
+            fitted = Fitted.to(factors, state.fitted.sparse_map.schema_)
+            numbers = np.arange(len(places), dtype=np.int32)
+            fresh = np.zeros(len(places), np.bool_)
+            segment = Segment.build(factors, state.at(places, "ids"), numbers, fresh, fitted, count)
+            self._state = State((segment,), fitted, state.version + 1, len(places))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
@@ -270,10 +410,10 @@ class Index:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "items.tessella"
         ...     index.save(path)
-        ...     ts.Index.load(path)
-        Index of 3 items x 3 factors, 0.0 MiB
+        ...     len(ts.Index.load(path))
+        3
         """
-        storage.write(Path(path), *self._snapshot(), overwrite=overwrite)
+        storage.write(Path(path), *snapshot(self._state), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
@@ -287,52 +427,21 @@ class Index:
             Leave the arrays in the file, to be read as they are needed and shared between processes. The file must then
             stay as it is.
         """
-        return cls._restore(*storage.read(Path(path), mmap=mmap), name=str(path))
-
-    def _snapshot(self) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
-        """All live items as one segment, numbered anew."""
-        state = self._state
-        segment = merged(state.segments, self._axes) if state.segments else None
-        arrays: dict[str, NDArray[Any]] = {"head": self._axes.head}
-        text = segment is not None and segment.ids.dtype.kind == "U"
-        if segment is not None:
-            items = segment.items
-            arrays |= {name: getattr(items, name) for name in ExactItems.stored()}
-            arrays["rows"] = np.searchsorted(segment.rows, items.rows)
-            if text:
-                arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
-            else:
-                arrays["ids"] = segment.ids
-        return arrays, {"n_items": len(segment.rows) if segment else 0, "n_factors": self._n_factors, "text_ids": text}
-
-    @classmethod
-    def _restore(cls, arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Self:
-        try:
-            n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
-            axes = Axes(arrays["head"])
-            segments: tuple[Segment, ...] = ()
-            if n:
-                items = ExactItems(axes, *(arrays[part] for part in ExactItems.stored()))
-                items.check(n, n_factors)
-                text = facts["text_ids"]
-                ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if text else arrays["ids"]
-                segments = (Segment.over(items, _check.ids(ids, n)),)
-        except (LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-        return cls(State(segments, 0, n), axes, n_factors)
+        return cls(restore(*storage.read(Path(path), mmap=mmap), name=str(path)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_bytes, (type(self), storage.to_bytes(*self._snapshot()))
+        return _from_bytes, (type(self), storage.to_bytes(*snapshot(self._state)))
 
     @property
     def ids(self) -> NDArray[Any]:
         """Ids of the items, in the order in which they came."""
-        segments = self._state.segments
-        rows = [segment.rows[segment.live] for segment in segments]
-        if not segments:
-            return np.zeros(0, np.int64)
-        ids = np.concatenate([segment.ids[segment.live] for segment in segments])
-        return ids[np.argsort(np.concatenate(rows))]
+        state = self._state
+        return state.at(state.live_places, "ids") if state.n_live else np.zeros(0, np.int64)
+
+    @property
+    def schema(self) -> Schema:
+        """How factors become sparse vectors."""
+        return self._state.fitted.sparse_map.schema_
 
     @property
     def version(self) -> int:
@@ -342,12 +451,16 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Memory of all arrays, factors included."""
-        own = 0
+        return sum(self.memory.values())
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes of each part; exact search reads the codes, slots search the postings."""
+        fitted = self._state.fitted
+        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0}
         for segment in self._state.segments:
-            arrays = (segment.ids, segment.rows, segment.places, segment.by_id, segment.dead)
-            own += segment.items.nbytes + segment.items.factors.nbytes
-            own += sum(array.nbytes for array in arrays if array is not None)
-        return own + self._axes.head.nbytes
+            total = {name: total[name] + part for name, part in segment.parts().items()}
+        return total | {"fitted state": fitted.basis.nbytes + fitted.axes.head.nbytes + fitted.spectrum.nbytes}
 
     def __len__(self) -> int:
         return self._state.n_live
@@ -357,20 +470,23 @@ class Index:
             return False
         if not isinstance(item_id, str) and (item_id == -1 or abs(int(item_id)) >= 2**63):
             return False
-        return bool(self._rows_of(self._state, _check.ids([item_id], 1)).size)
+        return bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Factors of items, by id or ids."""
         single = np.ndim(ids) == 0
-        checked = _check.ids([ids] if single else ids, None, unique=False)
         state = self._state
-        factors = np.empty((len(checked), self._n_factors), np.float32)
-        for segment, at in zip(state.segments, self._locate(state, checked), strict=True):
-            factors[at >= 0] = segment.factors_at(at[at >= 0])
+        places = _places(state, _check.ids([ids] if single else ids, None, unique=False))
+        if not len(places):
+            return np.zeros((0, state.fitted.n_factors), np.float32)
+        factors = state.at(places, "factors")
         return factors[0] if single else factors
 
     def __repr__(self) -> str:
-        return f"Index of {len(self):,} items x {self._n_factors} factors, {self.nbytes / 2**20:,.1f} MiB"
+        schema = self.schema
+        parts = f"{type(schema.tessellation).__name__} tiles, {type(schema.slot_map).__name__} slots"
+        size = f"{len(self):,} items x {self._state.fitted.n_factors} factors"
+        return f"Index of {size}, {parts}, threshold {schema.threshold:g}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(
@@ -391,13 +507,33 @@ def exact_search(
     >>> ts.exact_search([[1, 0], [0, 1], [1, 1]], [2.0, 1.0], k=2).ids
     array([2, 0])
     """
-    return Index.build(item_factors).search(queries, k, threads=threads)
+    return Index.build(item_factors, threads=threads).search(queries, k, threads=threads)
+
+
+def _item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
+    factors = _check.all_factors(values, "item_factors", n_factors)
+    _check.norms_fit(factors, "item_factors")
+    return factors
+
+
+def _places(state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
+    """The places of ids; one that is not there is refused."""
+    places = state.find(ids)
+    missing = np.flatnonzero(places < 0)
+    if missing.size:
+        raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
+    return places
+
+
+def _renumbered(state: State) -> State:
+    """The same items with rows from 0, for an index that has seen more items than rows can be numbered."""
+    segment = merged(state.segments, state.fitted, renumber=True)
+    return State((segment,), state.fitted, state.version, len(segment))
 
 
 def _from_bytes(kind: type[Index], data: bytes) -> Index:
-    return kind._restore(
-        *storage.from_buffer(np.frombuffer(data, np.uint8), "the pickled index"), name="the pickled index"
-    )
+    name = "the pickled index"
+    return kind(restore(*storage.from_buffer(np.frombuffer(data, np.uint8), name), name=name))
 
 
 _indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()

@@ -1,9 +1,13 @@
-"""What searches return."""
+"""What an index returns."""
 
-from typing import Any, NamedTuple
+import html
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+_SLOTS_SHOWN = 10
 
 
 class SearchResult(NamedTuple):
@@ -25,3 +29,179 @@ class SearchResult(NamedTuple):
     scores: NDArray[np.float32]
     scored: NDArray[np.int64]
     certified: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a search answers when it is told nothing else.
+
+    Attributes
+    ----------
+    way : {"exact", "slots"}
+        The kind of search.
+    max_slots : int
+        Slots of a query that slots search uses.
+    budget_per_answer : int
+        Items that slots search scores for each of the k answers.
+    reason : str
+        Why this way.
+    """
+
+    way: Literal["exact", "slots"]
+    max_slots: int
+    budget_per_answer: int
+    reason: str
+
+    def __str__(self) -> str:
+        slots = f"slots search: {self.max_slots} heaviest slots, budget {self.budget_per_answer} x k"
+        return (
+            f"{self.way} search, because {self.reason}\n{slots}; used when a budget, max_slots or min_overlap is given"
+        )
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How much new items look like those an index was fitted to.
+
+    Attributes
+    ----------
+    n_new : int
+        Items that came or changed since.
+    n_items : int
+        All items.
+    scale_ratio : float
+        Root-mean-square length of new items over that of the fitted ones.
+    likeness : float
+        Share of their squared length that new items have where the fitted ones had it, axis by axis: 1 is alike.
+    refit : bool
+        Whether there are at least 100 new items, and they are more than twice as long or as short, or have a likeness
+        below 0.8.
+    """
+
+    n_new: int
+    n_items: int
+    scale_ratio: float
+    likeness: float
+    refit: bool
+
+    def __str__(self) -> str:
+        advice = "they look different: rebuild()" if self.refit else "no need to rebuild"
+        return (
+            f"{self.n_new:,} of {self.n_items:,} items are new, {self.scale_ratio:.2f} times as long as the fitted "
+            f"ones and {self.likeness:.0%} alike: {advice}."
+        )
+
+
+class SharedSlot(NamedTuple):
+    """A slot that a query and an item share, and what it adds to the partial score."""
+
+    slot: int
+    query_value: float
+    item_value: float
+    product: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item is, or is not, an answer to a query. Prints well, in a terminal and in a notebook.
+
+    Attributes
+    ----------
+    item_id : int or str
+        The item.
+    n_items : int
+        Items in the index.
+    score : float
+        Its inner product with the query.
+    rank : int
+        Its number among all items by score, from 1.
+    query_slots, item_slots : tuple of int
+        Slots of both, ascending; an item's only where it reaches the threshold.
+    used_slots : int
+        How many of the query's slots slots search uses, the heaviest.
+    shared : tuple of SharedSlot
+        Used slots that the item has, too.
+    partial_score : float
+        What they add up to.
+    candidate_rank : int or None
+        The item's number by partial score, as slots search sees it; None if it is passed over.
+    budget : int
+        How many items slots search scores for 10 answers.
+    """
+
+    item_id: int | str
+    n_items: int
+    score: float
+    rank: int
+    query_slots: tuple[int, ...]
+    used_slots: int
+    item_slots: tuple[int, ...]
+    shared: tuple[SharedSlot, ...]
+    partial_score: float
+    candidate_rank: int | None
+    budget: int
+
+    @property
+    def found_by_slots(self) -> bool:
+        """Whether slots search scores the item within the budget."""
+        return self.candidate_rank is not None and self.candidate_rank <= self.budget
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """What exact search and what slots search make of the item, in words."""
+        exact = (
+            f"Item {self.item_id!r} scores {self.score:.6g} and is number {self.rank:,} of {self.n_items:,}: "
+            f"exact search returns it for k of at least {self.rank:,}."
+        )
+        if not self.item_slots:
+            slots = "No coordinate of it reaches the threshold, so it has no slots, and slots search passes it over."
+        elif not self.shared:
+            slots = f"It shares none of the query's {self.used_slots} heaviest slots, so slots search passes it over."
+        elif self.candidate_rank is None:
+            slots = "The slots it shares add nothing worth having, so slots search passes it over."
+        else:
+            place = (
+                f"It shares {len(self.shared)} of the query's {self.used_slots} heaviest slots, which add up to "
+                f"{self.partial_score:.6g} and make it number {self.candidate_rank:,} of the candidates: "
+            )
+            verdict = (
+                f"slots search scores it within a budget of {self.budget:,}."
+                if self.found_by_slots
+                else f"beyond a budget of {self.budget:,}; slots search finds it with budget={self.candidate_rank}."
+            )
+            slots = place + verdict
+        return exact, slots
+
+    def _table(self) -> tuple[list[tuple[str, ...]], int]:
+        """The shared slots that add most, and how many more there are."""
+        heaviest = sorted(self.shared, key=lambda slot: -abs(slot.product))
+        rows: list[tuple[str, ...]] = [
+            (str(at.slot), f"{at.query_value:.4g}", f"{at.item_value:.4g}", f"{at.product:.4g}")
+            for at in heaviest[:_SLOTS_SHOWN]
+        ]
+        return rows, len(heaviest) - len(rows)
+
+    def __str__(self) -> str:
+        rows, more = self._table()
+        lines = list(self.sentences)
+        if rows:
+            table = [("slot", "query", "item", "product"), *rows]
+            widths = [max(len(row[column]) for row in table) for column in range(4)]
+            lines += [
+                "",
+                *("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table),
+            ]
+        if more:
+            lines.append(f"and {more} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows, more = self._table()
+        lines = [f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences]
+        if rows:
+            body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+            head = "".join(f"<th>{name}</th>" for name in ("slot", "query", "item", "product"))
+            lines.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        if more:
+            lines.append(f"<p>and {more} more</p>")
+        return "\n".join(lines)

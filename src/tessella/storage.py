@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 FORMAT = 1
 _KEY = "tessella"
 _DIGEST_LENGTH = 32
-_TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I64": "<i8", "U8": "<u1"}
+_TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2"}
 
 
 def _digest(data: Any) -> str:

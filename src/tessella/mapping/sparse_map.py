@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from tessella import _check, _twins
 from tessella._core import core, run_blocks, thread_count
-from tessella.mapping.axes import principal_axes
+from tessella.mapping.axes import principal_axes, second_moments
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.tessellation import CoordinateTessellation, DAry, RandomTessellation, Ternary
 from tessella.schema import Schema
@@ -92,6 +92,11 @@ class SparseMap:
         y : ignored
             Present for scikit-learn.
         """
+        self._fit(item_factors)
+        return self
+
+    def _fit(self, item_factors: ArrayLike, *, moments_wanted: bool = False) -> NDArray[np.float64]:
+        """Fit, and return the items' second moments if they are wanted or were needed."""
         schema = _checked_schema(self.schema)
         matrix = _check.factors(item_factors, "item_factors")
         if not len(matrix):
@@ -101,15 +106,19 @@ class SparseMap:
         squares = 0.0
         for rows in _check.row_blocks(matrix):
             wide = _check.block(matrix, rows, "item_factors").astype(np.float64)
-            if schema.learns_axes:
-                moments += wide.T @ wide
+            if schema.learns_axes or moments_wanted:
+                moments += second_moments(wide)
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
         rotation = principal_axes(moments) if schema.learns_axes else _given_rotation(schema, n_factors)
-        self.schema_ = schema
+        self._restore(n_factors, float(np.sqrt(squares / (len(matrix) * n_factors))), rotation)
+        return moments
+
+    def _restore(self, n_factors: int, scale: float, rotation: NDArray[np.float64] | None) -> None:
+        """Take on what an earlier `fit` learned."""
+        self.schema_ = _checked_schema(self.schema)
         self.n_features_in_ = n_factors
-        self.scale_ = float(np.sqrt(squares / (len(matrix) * n_factors)))
+        self.scale_ = scale
         self.rotation_ = rotation
-        return self
 
     def fit_transform(self, item_factors: ArrayLike, y: object = None) -> csr_array:
         """Fit to item factors and map them."""
@@ -134,14 +143,15 @@ class SparseMap:
         count = thread_count(threads)
         schema = _checked_schema(self.schema)
         matrix = _check.factors(factors, "factors", getattr(self, "n_features_in_", None))
-        scale, rotation = self._fitted_state(schema, matrix.shape[1])
-        mapper = _BlockMapper(schema, schema.threshold * scale, rotation, matrix.shape[1])
+        mapper = self._mapper(schema, matrix.shape[1])
 
         blocks = _check.row_blocks(matrix)
         starts = np.zeros(len(matrix) + 1, np.int64)
 
         def count_entries(rows: slice) -> None:
-            good = mapper.count(_check.unchecked_block(matrix, rows), starts[rows.start + 1 : rows.stop + 1])
+            good = mapper.count(
+                mapper.prepare(_check.unchecked_block(matrix, rows)), starts[rows.start + 1 : rows.stop + 1]
+            )
             if rows.start + good < rows.stop:
                 _check.refuse_row(matrix, "factors", rows.start + good)
 
@@ -153,13 +163,18 @@ class SparseMap:
         values = np.empty(starts[-1], np.float32)
 
         def fill_entries(rows: slice) -> None:
-            mapper.fill(_check.unchecked_block(matrix, rows), starts[rows.start : rows.stop + 1], slots, values)
+            prepared = mapper.prepare(_check.unchecked_block(matrix, rows))
+            mapper.fill(prepared, starts[rows.start : rows.stop + 1], slots, values)
 
         run_blocks(fill_entries, blocks, count)
 
         phi = csr_array((values, slots, starts), shape=(len(matrix), mapper.n_slots))
         phi.has_canonical_format = True
         return phi
+
+    def _mapper(self, schema: Schema, n_factors: int, *, thresholded: bool = True) -> "BlockMapper":
+        scale, rotation = self._fitted_state(schema, n_factors)
+        return BlockMapper(schema, schema.threshold * scale if thresholded else 0.0, rotation, n_factors)
 
     def _fitted_state(self, schema: Schema, n_factors: int) -> tuple[float, NDArray[np.float64] | None]:
         if hasattr(self, "n_features_in_"):
@@ -214,7 +229,7 @@ def _random_rotation(n_factors: int, seed: int) -> NDArray[np.float64]:
     return rotation
 
 
-class _BlockMapper:
+class BlockMapper:
     """Maps blocks of checked factors, on any number of threads: count the entries of all, then fill them in."""
 
     def __init__(self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_factors: int) -> None:
@@ -228,31 +243,31 @@ class _BlockMapper:
         self.n_slots = schema.n_slots(n_factors)
         self.core = core()
 
-    def _prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+    def prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows rotated and thresholded."""
         if self.rotation is None and self.threshold == 0:
             return block
         prepared = np.empty_like(block)
         self.core.kernels.prepare(block, self.rotation, self.threshold, self.relative, prepared, self.core.level)
         return prepared
 
-    def count(self, block: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
+    def count(self, prepared: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
         """How many entries each row will have, up to the first bad row; that row, or the number of rows."""
-        return self.core.kernels.count_entries(self._prepare(block), counts, self.core.level)
+        return self.core.kernels.count_entries(prepared, counts, self.core.level)
 
     def fill(
         self,
-        block: NDArray[np.float32],
+        prepared: NDArray[np.float32],
         starts: NDArray[np.int32] | NDArray[np.int64],
         slots: NDArray[np.int32] | NDArray[np.int64],
         values: NDArray[np.float32],
     ) -> None:
         """Write each row's entries from its start on."""
-        prepared = self._prepare(block)
         window = _window(self.slot_map)
         tessellation = self.tessellation
         if type(tessellation) in (Ternary, DAry) and window is not None:  # a subclass may do otherwise
             own = cast(Ternary | DAry, tessellation)
-            tiles = np.empty(block.shape, np.int8)
+            tiles = np.empty(prepared.shape, np.int8)
             own._fill_tiles(prepared, tiles)
             levels = own.levels
             misfit = self.core.kernels.fill_entries(
@@ -260,8 +275,18 @@ class _BlockMapper:
             )
         else:
             misfit = _twins.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
-        if misfit < len(block):
+        if misfit < len(prepared):
             raise RuntimeError("factors changed while they were being mapped; map a copy of them.")
+
+    def entries(self, block: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """The entries of rows that are known to be sound: starts, slots and values."""
+        prepared = self.prepare(block)
+        starts = np.zeros(len(block) + 1, np.int64)
+        self.count(prepared, starts[1:])
+        np.cumsum(starts, out=starts)
+        slots, values = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.float32)
+        self.fill(prepared, starts, slots, values)
+        return starts, slots, values
 
     def _any_slots(self, prepared: NDArray[np.float32]) -> NDArray[np.int64]:
         """Slots by whatever tessellation and slot map the schema has, checked."""

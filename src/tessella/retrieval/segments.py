@@ -1,68 +1,143 @@
 """Segments: the items of an index as a few immutable parts, so that it can change while it is searched."""
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.retrieval.exact import Axes, ExactItems
+from tessella.mapping.axes import principal_axes
+from tessella.mapping.sparse_map import BlockMapper, SparseMap
+from tessella.retrieval.codes import Axes, Codes
+from tessella.retrieval.postings import Postings
+from tessella.schema import Schema
 
 PILE = 3
+MAX_ROWS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was learned from the items an index was built from, and stays as items come and go."""
+
+    sparse_map: SparseMap
+    basis: NDArray[np.float64]  # (n_factors, n_factors) principal axes as columns
+    spectrum: NDArray[np.float64]  # (n_factors) mean square of items along them
+
+    @classmethod
+    def to(cls, factors: NDArray[np.float32], schema: Schema) -> Self:
+        """Fit to checked factors."""
+        sparse_map = SparseMap(schema)
+        moments = sparse_map._fit(factors, moments_wanted=True)
+        turned = sparse_map.rotation_
+        basis = turned if schema.learns_axes and turned is not None else principal_axes(moments)
+        return cls(sparse_map, basis, np.einsum("ji,jk,ki->i", basis, moments, basis) / len(factors))
+
+    @functools.cached_property
+    def axes(self) -> Axes:
+        """The axes that codes are made along."""
+        return Axes.of(self.basis)
+
+    @property
+    def n_factors(self) -> int:
+        """Coordinates of a factor."""
+        return len(self.basis)
+
+    @functools.cached_property
+    def item_mapper(self) -> BlockMapper:
+        """Maps items by the schema."""
+        return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors)
+
+    @functools.cached_property
+    def query_mapper(self) -> BlockMapper:
+        """Maps queries by the schema without its threshold: an answer does not depend on a query's length."""
+        return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors, thresholded=False)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Some of the items, never changed once made. `ids` and `places` go by ascending row."""
+    """Some of the items by falling norm, never changed once made. An item's number in that order is its place."""
 
-    items: ExactItems
-    ids: NDArray[Any]
-    rows: NDArray[np.int64]
-    places: NDArray[np.int64]  # where `items` has each row
-    by_id: NDArray[np.int64] | None  # order that sorts the ids, or None where they ascend
+    factors: NDArray[np.float32]  # (n, n_factors)
+    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
+    ids: NDArray[Any]  # (n)
+    by_id: NDArray[np.int32]  # (n) the order that sorts the ids
+    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+    codes: Codes
+    postings: Postings
     dead: NDArray[np.uint8] | None  # a bit for each place whose item was removed
     n_live: int
 
     @classmethod
-    def build(cls, factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int64], axes: Axes) -> Self:
-        """A segment of checked factors, by ascending row."""
-        return cls.over(ExactItems.build(factors, rows, axes), ids)
+    def build(
+        cls,
+        factors: NDArray[np.float32],
+        ids: NDArray[Any],
+        rows: NDArray[np.int32],
+        is_new: NDArray[np.bool_],
+        fitted: Fitted,
+        threads: int = 1,
+    ) -> Self:
+        """A segment of checked factors."""
+        order = np.argsort(-np.einsum("ij,ij->i", factors, factors, dtype=np.float64), kind="stable")
+        ordered = factors[order]
+        codes = Codes.build(ordered, fitted.axes, threads)
+        postings = Postings.build(ordered, fitted.item_mapper, threads)
+        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, postings)
 
     @classmethod
-    def over(cls, items: ExactItems, ids: NDArray[Any]) -> Self:
-        """A segment of items that are ordered and coded, with their ids by ascending row."""
-        places = np.argsort(items.rows)
-        by_id = None if (ids[:-1] < ids[1:]).all() else np.argsort(ids, kind="stable")
-        return cls(items, ids, items.rows[places], places, by_id, None, len(ids))
+    def over(
+        cls,
+        factors: NDArray[np.float32],
+        rows: NDArray[np.int32],
+        ids: NDArray[Any],
+        is_new: NDArray[np.bool_],
+        codes: Codes,
+        postings: Postings,
+    ) -> Self:
+        """A segment of arrays that are by falling norm already."""
+        by_id = np.argsort(ids, kind="stable").astype(np.int32)
+        return cls(factors, rows, ids, by_id, is_new, codes, postings, None, len(ids))
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
-    def live(self) -> NDArray[np.bool_]:
-        """Which items are there, by ascending row."""
+    def live(self) -> NDArray[np.int64]:
+        """Places of the items that are there."""
         if self.dead is None:
-            return np.ones(len(self.rows), np.bool_)
-        return ~np.unpackbits(self.dead, bitorder="little", count=len(self.rows)).astype(np.bool_)[self.places]
+            return np.arange(len(self))
+        return np.flatnonzero(~np.unpackbits(self.dead, bitorder="little", count=len(self)).astype(np.bool_))
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The position of each id by ascending row, or -1 where it is not there; texts are no whole numbers' ids."""
-        if not len(self.ids) or ids.dtype.kind != self.ids.dtype.kind:
+        """The place of each id, or -1 where it is not there; texts are no whole numbers' ids."""
+        if ids.dtype.kind != self.ids.dtype.kind:
             return np.full(len(ids), -1)
-        sorter = self.by_id
-        at = np.minimum(np.searchsorted(self.ids, ids, sorter=sorter), len(self.ids) - 1)
-        found = at if sorter is None else sorter[at]
-        return np.where((self.ids[found] == ids) & self.live[found], found, -1)
-
-    def without(self, positions: NDArray[np.int64]) -> Self:
-        """The segment with some more items removed."""
-        bits = np.zeros(-(-len(self.rows) // 8) * 8, np.uint8)
+        places = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
+        found = self.ids[places] == ids
         if self.dead is not None:
-            bits |= np.unpackbits(self.dead, bitorder="little")
-        bits[self.places[positions]] = 1
-        dead = np.packbits(bits, bitorder="little")
-        return replace(self, dead=dead, n_live=self.n_live - len(positions))
+            found &= self.dead[places >> 3] >> (places & 7) & 1 == 0
+        return np.where(found, places, -1)
 
-    def factors_at(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Factors of items, by their positions."""
-        return self.items.factors[self.places[positions]]
+    def without(self, places: NDArray[np.int64]) -> Self:
+        """The segment with some more items removed."""
+        bits = np.zeros(-(-len(self) // 8) * 8, np.uint8)
+        if self.dead is not None:
+            bits = np.unpackbits(self.dead, bitorder="little")
+        bits[places] = 1
+        return replace(self, dead=np.packbits(bits, bitorder="little"), n_live=self.n_live - len(places))
+
+    def parts(self) -> dict[str, int]:
+        """Bytes of each part."""
+        dead = 0 if self.dead is None else self.dead.nbytes
+        own = self.rows.nbytes + self.ids.nbytes + self.by_id.nbytes + self.is_new.nbytes + dead
+        return {
+            "factors": self.factors.nbytes,
+            "ids and rows": own,
+            "codes": self.codes.nbytes,
+            "postings": self.postings.nbytes,
+        }
 
 
 @dataclass(frozen=True)
@@ -70,38 +145,113 @@ class State:
     """One version of the index. A search takes it once, so it never sees half a change."""
 
     segments: tuple[Segment, ...]
+    fitted: Fitted
     version: int
     next_row: int
 
-    @property
+    @functools.cached_property
     def n_live(self) -> int:
         """How many items there are."""
         return sum(segment.n_live for segment in self.segments)
 
+    @functools.cached_property
+    def longest(self) -> float:
+        """The norm of the longest item, or a little more."""
+        return max((segment.codes.longest for segment in self.segments), default=0.0)
 
-def merged(segments: tuple[Segment, ...], axes: Axes) -> Segment:
-    """One segment with the live items of several."""
-    if len(segments) == 1 and segments[0].dead is None:
+    @functools.cached_property
+    def bases(self) -> list[int]:
+        """What is added to the places of each segment, so that no two items share one."""
+        return [0, *np.cumsum([len(segment) for segment in self.segments]).tolist()]
+
+    @functools.cached_property
+    def text_ids(self) -> bool:
+        """Whether ids are texts."""
+        return any(segment.ids.dtype.kind == "U" for segment in self.segments)
+
+    @functools.cached_property
+    def live_places(self) -> NDArray[np.int64]:
+        """Places, among those of all segments, of the items that are there, in the order in which they came."""
+        places = [segment.live + base for segment, base in zip(self.segments, self.bases, strict=False)]
+        rows = [segment.rows[segment.live] for segment in self.segments]
+        return np.concatenate([*places, np.zeros(0, np.int64)])[
+            np.argsort(np.concatenate([*rows, np.zeros(0, np.int32)]))
+        ]
+
+    @functools.cached_property
+    def live_rows(self) -> NDArray[np.int64]:
+        """Rows of the items that are there, ascending."""
+        return self.at(self.live_places, "rows").astype(np.int64) if self.n_live else np.zeros(0, np.int64)
+
+    def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """The place of each id among those of all segments, or -1 where it is not there."""
+        places = np.full(len(ids), -1)
+        for segment, base in zip(self.segments, self.bases, strict=False):
+            found = segment.find(ids)
+            places[found >= 0] = base + found[found >= 0]
+        return places
+
+    def at(self, places: NDArray[np.int64], name: str) -> NDArray[Any]:
+        """What the array `name` of the segments holds at some places."""
+        if len(self.segments) == 1:
+            return np.asarray(getattr(self.segments[0], name)[places])
+        parts = [getattr(segment, name) for segment in self.segments]
+        kind = np.result_type(*(part.dtype for part in parts))
+        taken = np.empty((*places.shape, *parts[0].shape[1:]), kind)
+        for part, base in zip(parts, self.bases, strict=False):
+            here = (places >= base) & (places < base + len(part))
+            taken[here] = part[places[here] - base]
+        return taken
+
+    def ids_of(self, answers: NDArray[np.int64]) -> NDArray[Any]:
+        """Ids of answers, each a row and a place in one number; -1 or None for answer -1."""
+        there = answers >= 0
+        if not self.text_ids and self.segments and there.all():
+            return self.at(answers & 0xFFFFFFFF, "ids")
+        ids: NDArray[Any] = np.full(answers.shape, None if self.text_ids else -1, object if self.text_ids else np.int64)
+        if self.segments:
+            ids[there] = self.at(answers[there] & 0xFFFFFFFF, "ids")
+        return ids
+
+    def rows_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows of those ids that are there, ascending."""
+        places = self.find(ids)
+        there = places[places >= 0]
+        return np.unique(self.at(there, "rows")).astype(np.int64) if len(there) else np.zeros(0, np.int64)
+
+    def without(self, places: NDArray[np.int64]) -> tuple[Segment, ...]:
+        """The segments with the items at some places removed."""
+        kept = []
+        for segment, base in zip(self.segments, self.bases, strict=False):
+            here = places[(places >= base) & (places < base + len(segment))] - base
+            kept.append(segment.without(here) if len(here) else segment)
+        return tuple(kept)
+
+
+def merged(segments: tuple[Segment, ...], fitted: Fitted, *, renumber: bool = False) -> Segment:
+    """One segment with the live items of several, with rows from 0 if asked for."""
+    if len(segments) == 1 and segments[0].dead is None and not renumber:
         return segments[0]
-    live = [segment.live for segment in segments]
-    rows = np.concatenate([segment.rows[kept] for segment, kept in zip(segments, live, strict=True)])
-    order = np.argsort(rows)
-    positions = [np.flatnonzero(kept) for kept in live]
-    parts = list(zip(segments, positions, strict=True))
-    factors = np.concatenate([segment.factors_at(kept) for segment, kept in parts])
-    ids = np.concatenate([segment.ids[kept] for segment, kept in parts])
-    return Segment.build(factors[order], ids[order], rows[order], axes)
+    parts = [(segment, segment.live) for segment in segments]
+    rows = np.concatenate([segment.rows[live] for segment, live in parts])
+    return Segment.build(
+        np.concatenate([segment.factors[live] for segment, live in parts]),
+        np.concatenate([segment.ids[live] for segment, live in parts]),
+        np.argsort(np.argsort(rows)).astype(np.int32) if renumber else rows,
+        np.concatenate([segment.is_new[live] for segment, live in parts]),
+        fitted,
+    )
 
 
-def tidy(segments: tuple[Segment, ...], axes: Axes) -> tuple[Segment, ...]:
+def tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
     """Merge what has piled up: three segments of about one size become one; one that is mostly dead is made anew.
 
     So an item is merged about log3(n) times in its life, and there are never more than a few segments of each size.
     """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):
-        if 2 * segment.n_live < len(segment.rows):
-            kept[at] = merged((segment,), axes)
+        if 2 * segment.n_live < len(segment):
+            kept[at] = merged((segment,), fitted)
     while len(kept) >= PILE and kept[-PILE].n_live < PILE * kept[-1].n_live:
-        kept[-PILE:] = [merged(tuple(kept[-PILE:]), axes)]
+        kept[-PILE:] = [merged(tuple(kept[-PILE:]), fitted)]
     return tuple(kept)

@@ -1,0 +1,113 @@
+"""Codes: items and queries as short vectors of small integers, whose products bound scores from above.
+
+A factor v is turned to principal axes, and its short vector t(v) holds the first coordinates and the norm of the rest.
+So u . v <= t(u) . t(v), with equality where nothing is left in the rest. With integer codes c of t(v) and q of t(u) in
+steps of s and r,
+
+    u . v <= s r (q . c) + |t(u)| |t(v) - r c| + |t(u) - s q| |r c|
+
+and the integer product is all a scan computes.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._core import core, run_blocks
+
+BLOCK = 64
+LARGEST_CODE = 127.0
+LONGEST_CODE = 210.0
+LARGEST_QUERY_CODE = 63.0
+LONGEST_QUERY_CODE = 146.0
+CODE_SIZE = 48  # memory against items scored
+WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
+_ITEMS_AT_ONCE = 64 * BLOCK
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The first axes of an orthonormal basis, those that matter most; their coordinates are coded."""
+
+    head: NDArray[np.float64]  # (n_factors, code_size - 1), as columns
+
+    @classmethod
+    def of(cls, basis: NDArray[np.float64]) -> Self:
+        """The axes to code of a square basis."""
+        n_factors = len(basis)
+        head = n_factors if n_factors < WHOLE_CODE_SIZE else CODE_SIZE - 1
+        return cls(np.ascontiguousarray(basis[:, :head]))
+
+    @property
+    def code_size(self) -> int:
+        """Places of a code: the head, the norm of the tail, and one more if that is odd."""
+        head = int(self.head.shape[1])
+        return head + 1 + (head + 1) % 2
+
+    def code(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+        """Codes of queries, and the terms of their bounds: norm, error, scale."""
+        running = core()
+        codes = np.empty((len(queries), self.code_size), np.uint8)
+        terms = np.empty((len(queries), 3))
+        limits = (LARGEST_QUERY_CODE, LONGEST_QUERY_CODE)
+        running.kernels.code_queries(queries, self.head, *limits, codes, terms, running.level)
+        return codes, terms
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes of items in order of falling norm, in blocks of 64 with a common scale."""
+
+    codes: NDArray[np.int8]  # (n_blocks * code_size / 2 * BLOCK * 2)
+    offsets: NDArray[np.int16]  # (n_blocks * BLOCK)
+    block_terms: NDArray[np.float64]  # (n_blocks, 4): norm, error, coded norm, scale
+
+    @classmethod
+    def build(cls, factors: NDArray[np.float32], axes: Axes, threads: int = 1) -> Self:
+        """Code factors that are in order of falling norm."""
+        n, n_factors = factors.shape
+        n_blocks = -(-n // BLOCK)
+        size = axes.code_size
+        codes = np.empty(n_blocks * BLOCK * size, np.int8)
+        offsets = np.empty(n_blocks * BLOCK, np.int16)
+        terms = np.empty((n_blocks, 4))
+        room = n_factors * 2.0**-23 + 1e-7  # of |u| |v|: what a score in float32 may stray, with some to spare
+        running = core()
+
+        def code(items: slice) -> None:
+            blocks = slice(items.start // BLOCK, -(-items.stop // BLOCK))
+            places = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
+            running.kernels.code_items(
+                factors[items], axes.head, LARGEST_CODE, LONGEST_CODE, room,
+                codes[places.start * size : places.stop * size], offsets[places], terms[blocks], running.level,
+            )  # fmt: skip
+
+        run_blocks(code, [slice(at, min(at + _ITEMS_AT_ONCE, n)) for at in range(0, n, _ITEMS_AT_ONCE)], threads)
+        return cls(codes, offsets, terms)
+
+    def check(self, n: int, axes: Axes) -> None:
+        """Refuse arrays that do not belong together, as only a forged file has."""
+        n_blocks = -(-n // BLOCK)
+        expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
+        expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
+        expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
+        if not np.isfinite(self.block_terms).all():
+            raise ValueError("not all terms are finite")
+
+    @property
+    def longest(self) -> float:
+        """The norm of the longest item, or a little more."""
+        return float(self.block_terms[0, 0]) if len(self.block_terms) else 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        return self.codes.nbytes + self.offsets.nbytes + self.block_terms.nbytes
+
+
+def expect(array: NDArray[np.generic], name: str, kind: type[np.generic], shape: tuple[int, ...]) -> None:
+    """Refuse an array of another type or shape."""
+    if array.dtype != kind or array.shape != shape:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")

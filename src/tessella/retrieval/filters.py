@@ -1,0 +1,73 @@
+"""Filters: which items may answer which query."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from tessella import _check
+from tessella.retrieval.segments import State
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which rows may answer: `allowed` holds a bit for each row, or is None for all; excluded rows ascend by query."""
+
+    allowed: NDArray[np.uint8] | None
+    excluded: NDArray[np.int64]
+    excluded_starts: NDArray[np.int64]
+
+    def part(self, queries: slice) -> Self:
+        """Those of some of the queries."""
+        starts = self.excluded_starts[queries.start : queries.stop + 1]
+        return type(self)(self.allowed, self.excluded, starts)
+
+
+def filters_for(state: State, n: int, exclude: Any, allow: Any) -> list[tuple[slice, Filters]]:
+    """Filters of stretches of queries that share what is allowed, from what a search was given."""
+    excluded, starts = _excluded_rows(state, n, exclude)
+    if allow is None:
+        return [(slice(0, n), Filters(None, excluded, starts))]
+    if _check.is_list_of_lists(allow):
+        lists = _check.id_lists(allow, "allow", n)
+        return [
+            (slice(query, query + 1), Filters(_bits(state, ids), excluded, starts[query : query + 2]))
+            for query, ids in enumerate(lists)
+        ]
+    (ids,) = _check.id_lists([allow], "allow", 1)
+    return [(slice(0, n), Filters(_bits(state, ids), excluded, starts))]
+
+
+def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows left out for each query, ascending, one query after another, and where each begins."""
+    if exclude is None:
+        return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
+    if _check.is_sparse(exclude):
+        matrix = scipy.sparse.csr_array(exclude, copy=True)
+        if matrix.shape != (n, state.n_live):
+            raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, state.n_live)}.")
+        matrix.eliminate_zeros()
+        matrix.sum_duplicates()  # sorts them, too
+        return state.live_rows[matrix.indices], matrix.indptr.astype(np.int64)
+    lists = _check.id_lists(exclude, "exclude", n)
+    for ids in lists:
+        same_kind(state, ids)
+    found = [state.rows_of(ids) for ids in lists]
+    return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
+
+
+def _bits(state: State, ids: NDArray[Any]) -> NDArray[np.uint8]:
+    same_kind(state, ids)
+    bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
+    bits[state.rows_of(ids)] = 1
+    return np.packbits(bits, bitorder="little")
+
+
+def same_kind(state: State, ids: NDArray[Any]) -> None:
+    """Refuse texts where ids are whole numbers, and the other way round."""
+    kinds = {"U": "texts", "i": "whole numbers"}
+    if state.segments and len(ids) and (ids.dtype.kind == "U") != state.text_ids:
+        theirs = kinds["U" if state.text_ids else "i"]
+        raise TypeError(f"ids are {kinds[ids.dtype.kind]}, but those in the index are {theirs}.")

@@ -1,0 +1,59 @@
+"""Found: the best answers so far of some queries, as kernels fill them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._core import core
+
+QUERIES_PER_BATCH = 128
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best k of each query: a heap while items are offered, best first once sorted."""
+
+    scores: NDArray[np.float32]  # (n_queries, k), -inf where there is no answer
+    answers: NDArray[np.int64]  # (n_queries, k) row << 32 | place, or -1
+    counts: NDArray[np.int64]  # (n_queries)
+    scored: NDArray[np.int64]  # (n_queries) items scored
+    certified: NDArray[np.bool_]  # (n_queries)
+
+    @classmethod
+    def empty(cls, n: int, k: int) -> Self:
+        """Nothing found yet."""
+        return cls(
+            np.full((n, k), -np.inf, np.float32),
+            np.full((n, k), -1, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.bool_),
+        )
+
+    def part(self, queries: slice) -> Self:
+        """A view of some of the queries."""
+        return type(self)(
+            self.scores[queries],
+            self.answers[queries],
+            self.counts[queries],
+            self.scored[queries],
+            self.certified[queries],
+        )
+
+    def put(self, query: int, one: "Found") -> None:
+        """Replace what was found for a query, adding up what was scored."""
+        one.scored[0] += self.scored[query]
+        for mine, theirs in zip(vars(self).values(), vars(one).values(), strict=True):
+            mine[query] = theirs[0]
+
+    def sort(self) -> None:
+        """Put answers in order: higher scores first, then earlier rows."""
+        running = core()
+        running.kernels.sort_found(self.scores, self.answers, self.counts, running.level)
+
+
+def batches(n: int) -> list[slice]:
+    """Queries that go through the items together."""
+    return [slice(at, min(at + QUERIES_PER_BATCH, n)) for at in range(0, n, QUERIES_PER_BATCH)]

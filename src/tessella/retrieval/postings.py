@@ -1,0 +1,109 @@
+"""Postings: the inverted index from slots to items, with impacts (P12)."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._core import run_blocks
+from tessella.mapping.sparse_map import BlockMapper
+from tessella.retrieval.codes import expect
+
+POSTING_BLOCK = 2**16
+LARGEST_IMPACT = 127
+_ITEMS_AT_ONCE = 2**13
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Lists of items by slot, in blocks of 65,536 items; along a list impacts fall in size, then places rise.
+
+    An impact is an entry of the sparse map in steps of its list's scale.
+    """
+
+    places: NDArray[np.uint16]  # (n_entries) within a block
+    impacts: NDArray[np.int8]  # (n_entries)
+    slots: NDArray[np.int64]  # (n_lists) ascending within a block
+    starts: NDArray[np.int64]  # (n_lists + 1)
+    scales: NDArray[np.float32]  # (n_lists)
+    block_lists: NDArray[np.int64]  # (n_blocks + 1) the first list of each block
+
+    @classmethod
+    def build(cls, factors: NDArray[np.float32], mapper: BlockMapper, threads: int = 1) -> Self:
+        """File the sparse map of items by slot."""
+        n = len(factors)
+        mapped: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = {}
+
+        def enter(items: slice) -> None:
+            starts, slots, values = mapper.entries(factors[items])
+            places = np.repeat(np.arange(items.start, items.stop) % POSTING_BLOCK, np.diff(starts))
+            mapped[items.start] = (places, slots, values)
+
+        run_blocks(enter, [slice(at, min(at + _ITEMS_AT_ONCE, n)) for at in range(0, n, _ITEMS_AT_ONCE)], threads)
+        filed = []
+        for first in range(0, n, POSTING_BLOCK):
+            parts = [mapped[at] for at in range(first, min(first + POSTING_BLOCK, n), _ITEMS_AT_ONCE)]
+            filed.append(_file(*(np.concatenate(part) for part in zip(*parts, strict=True))))
+        places, impacts, slots, lengths, scales = (
+            np.concatenate(part) for part in zip(*filed, strict=True)
+        )  # an index has at least one item
+        return cls(
+            places,
+            impacts,
+            slots,
+            np.concatenate([[0], np.cumsum(lengths)]),
+            scales,
+            np.concatenate([[0], np.cumsum([len(block[2]) for block in filed])]),
+        )
+
+    def check(self, n: int) -> None:
+        """Refuse arrays that do not belong together, as only a forged file has."""
+        n_lists, n_entries = len(self.slots), len(self.places)
+        n_blocks = -(-n // POSTING_BLOCK)
+        expect(self.places, "places", np.uint16, (n_entries,))
+        expect(self.impacts, "impacts", np.int8, (n_entries,))
+        expect(self.slots, "slots", np.int64, (n_lists,))
+        expect(self.starts, "starts", np.int64, (n_lists + 1,))
+        expect(self.scales, "scales", np.float32, (n_lists,))
+        expect(self.block_lists, "block_lists", np.int64, (n_blocks + 1,))
+        for name, pointers, end in (("starts", self.starts, n_entries), ("block_lists", self.block_lists, n_lists)):
+            if pointers[0] != 0 or pointers[-1] != end or (np.diff(pointers) < 0).any():
+                raise ValueError(f"{name} do not run from 0 to {end}")
+        if (np.diff(self.starts) < 1).any():
+            raise ValueError("a list is empty")
+        entries = self.starts[self.block_lists[-2:]]
+        if n_entries and int(self.places[entries[0] : entries[1]].max(initial=0)) >= n - (n_blocks - 1) * POSTING_BLOCK:
+            raise ValueError("a place is beyond the items")
+        if not np.isfinite(self.scales).all() or (self.slots < 0).any() or (self.impacts == -128).any():
+            raise ValueError("a scale, slot or impact is out of range")
+
+    def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slot and the place in the segment of every entry."""
+        lengths = np.diff(self.starts)
+        blocks = np.repeat(np.arange(len(self.block_lists) - 1), np.diff(self.block_lists))
+        return np.repeat(self.slots, lengths), np.repeat(blocks * POSTING_BLOCK, lengths) + self.places
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        arrays = (self.places, self.impacts, self.slots, self.starts, self.scales, self.block_lists)
+        return sum(array.nbytes for array in arrays)
+
+
+def _file(
+    places: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float32]
+) -> tuple[NDArray[np.uint16], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """The entries of one block by slot, then by falling size: places, impacts, and slots, lengths, scales of lists."""
+    sizes = np.abs(values)
+    numbers = slots if slots.max(initial=0) < 2**32 else np.unique(slots, return_inverse=True)[1]
+    # The bits of floats that are not negative are in order, so slot and falling size make one number.
+    keys = numbers.astype(np.uint64) << np.uint64(32) | (np.uint32(0xFFFFFFFF) - sizes.view(np.uint32))
+    order = np.argsort(keys, kind="stable")
+    places, slots, values, sizes = places[order], slots[order], values[order], sizes[order]
+    firsts = np.flatnonzero(np.diff(slots, prepend=-1))
+    lengths = np.diff(firsts, append=len(slots))
+    scales = sizes[firsts].astype(np.float64) / LARGEST_IMPACT
+    scales[scales == 0] = 1  # a scale is never smaller than the largest value asks for
+    impacts = np.rint(values / np.repeat(scales, lengths))
+    return places.astype(np.uint16), impacts.astype(np.int8), slots[firsts], lengths, scales.astype(np.float32)

@@ -1,0 +1,88 @@
+"""Snapshots: a version of an index as named arrays and plain facts, and back."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _check, storage
+from tessella.mapping.sparse_map import SparseMap
+from tessella.retrieval.codes import Codes, expect
+from tessella.retrieval.postings import Postings
+from tessella.retrieval.segments import Fitted, Segment, State, merged
+from tessella.schema import Schema
+
+_CODES = ("codes", "offsets", "block_terms")
+_POSTINGS = ("places", "impacts", "slots", "starts", "scales", "block_lists")
+
+
+def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+    """All live items as one segment, with rows from 0."""
+    fitted = state.fitted
+    arrays: dict[str, NDArray[Any]] = {"basis": fitted.basis, "spectrum": fitted.spectrum}
+    facts: dict[str, object] = {
+        "n_items": state.n_live,
+        "n_factors": fitted.n_factors,
+        "text_ids": state.text_ids,
+        "schema": fitted.sparse_map.schema_.to_json(),
+        "scale": fitted.sparse_map.scale_.hex(),
+    }
+    if fitted.sparse_map.rotation_ is not None:
+        arrays["rotation"] = fitted.sparse_map.rotation_
+    if state.n_live:
+        segment = merged(state.segments, fitted)
+        arrays |= {"factors": segment.factors, "is_new": segment.is_new.view(np.uint8)}
+        arrays["rows"] = np.searchsorted(state.live_rows, segment.rows).astype(np.int32)
+        if state.text_ids:
+            arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
+        else:
+            arrays["ids"] = segment.ids
+        arrays |= {name: getattr(segment.codes, name) for name in _CODES}
+        arrays |= {name: getattr(segment.postings, name) for name in _POSTINGS}
+    return arrays, facts
+
+
+def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> State:
+    """The version that `snapshot` took; arrays that do not belong together are refused."""
+    try:
+        n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
+        fitted = _restore_fitted(arrays, facts, n_factors)
+        if not n:
+            return State((), fitted, 0, 0)
+        codes = Codes(*(arrays[part] for part in _CODES))
+        postings = Postings(*(arrays[part] for part in _POSTINGS))
+        codes.check(n, fitted.axes)
+        postings.check(n)
+        expect(arrays["factors"], "factors", np.float32, (n, n_factors))
+        expect(arrays["rows"], "rows", np.int32, (n,))
+        expect(arrays["is_new"], "is_new", np.uint8, (n,))
+        _check_items(arrays["factors"], arrays["rows"])
+        texts = facts["text_ids"]
+        ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
+        is_new = arrays["is_new"].astype(np.bool_)
+        segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
+    return State((segment,), fitted, 0, n)
+
+
+def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
+    if not np.isfinite(factors).all():
+        raise ValueError("not all factors are finite")
+    if not np.array_equal(np.sort(rows), np.arange(len(rows))):
+        raise ValueError("rows are not numbered from 0")
+
+
+def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
+    basis = _check.rotation(arrays["basis"], "basis")
+    expect(basis, "basis", np.float64, (n_factors, n_factors))
+    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
+        raise ValueError("the basis is not orthonormal")
+    expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
+    rotation = arrays.get("rotation")
+    if rotation is not None:
+        rotation = _check.rotation(rotation)
+        expect(rotation, "rotation", np.float64, (n_factors, n_factors))
+    sparse_map = SparseMap(Schema.from_json(facts["schema"]))
+    sparse_map._restore(n_factors, _check.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
+    return Fitted(sparse_map, basis, arrays["spectrum"])
