@@ -335,6 +335,11 @@ class Index:
         return ids[np.argsort(np.concatenate(rows))]
 
     @property
+    def n_factors(self) -> int:
+        """How many coordinates a factor has."""
+        return self._n_factors
+
+    @property
     def version(self) -> int:
         """How many changes there have been."""
         return self._state.version
