@@ -134,7 +134,7 @@ def test_an_index_can_be_emptied_and_filled_again():
 
 @pytest.mark.parametrize("size", [1, 4, 9, 100])
 def test_batches_change_nothing(monkeypatch, size):
-    seen = scipy.sparse.random_array((9, 40), density=0.9, rng=1)
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
     scipy.sparse.save_npz("seen.npz", seen)
     monkeypatch.setattr(cli, "USERS_PER_BATCH", size)
     found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))

@@ -1,10 +1,12 @@
 """The command line: each command reads files, asks the index, and writes what it says."""
 
+import contextlib
+import functools
 import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -362,7 +364,7 @@ def _replace(path: Path, index: Index) -> None:
 
 
 def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrite: bool) -> int:
-    """Write answers, whole or not at all, with a bar on a terminal; how many are proven."""
+    """Write answers, whole or not at all; how many are proven."""
     proven = 0
 
     def watched() -> Iterator[tables.Answers]:
@@ -370,17 +372,22 @@ def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrit
         for part in answers:
             yield part
             proven += int(part.found.certified.sum())
-            bar.advance(task, len(part.users))
+            advance(len(part.users))
 
-    console = Console(stderr=True)
-    columns = (TextColumn("Searching"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with (
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-        storage.replacing(path, overwrite=overwrite) as temporary,
-    ):
-        task = bar.add_task("users", total=n_users)
+    with _bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
         tables.writer(path)(temporary, watched())
     return proven
+
+
+@contextlib.contextmanager
+def _bar(n_users: int) -> Iterator[Callable[[int], None]]:
+    """A bar, if there is a terminal to show it, and what moves it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = TextColumn("Searching"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield functools.partial(bar.advance, bar.add_task("", total=n_users))
 
 
 def _show(answers: tables.Answers, n_users: int) -> None:
