@@ -68,7 +68,7 @@ asan:  ## Build the core with address and undefined-behaviour sanitizers and run
 	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
 	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
-	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors pytest hypothesis
+	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest hypothesis
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py
 

@@ -1,6 +1,7 @@
 """README, docs and examples say only what runs."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,15 @@ def python_blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
+def run_shell(block, folder):
+    """What a block of shell commands prints where `tessella` and `python` are those that run the tests."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "-eu", "-c", block]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 def load(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -34,6 +44,15 @@ def test_python_in_pages_runs(page, capsys):
     said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
     printed = capsys.readouterr().out.splitlines()
     assert printed[: len(said)] == said
+
+
+def test_shell_in_the_page_on_the_command_line_runs_and_prints_what_it_says(tmp_path):
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```\n(?:\n```text\n(.*?)```)?", page, re.DOTALL)
+    assert len(blocks) > 5
+    for block, said in blocks:
+        printed = run_shell(block, tmp_path)
+        assert not said or printed == said
 
 
 def test_readme_example_finds_what_it_says():

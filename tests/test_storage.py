@@ -1,5 +1,6 @@
 """Files: what is saved comes back, and no damage goes unnoticed."""
 
+import json
 import pickle
 import signal
 import subprocess
@@ -184,3 +185,37 @@ def test_kill_during_save_leaves_a_whole_file(index, tmp_path):
         saving.wait()
         saving.stdout.close()
         assert len(ts.Index.load(path)) in (len(index), 20_000)
+
+
+def test_every_damage_is_listed(index, tmp_path):
+    path = tmp_path / "items"
+    index.save(path)
+    assert storage.damages(path) == []
+    data = bytearray(path.read_bytes())
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    starts = {name: entry["data_offsets"][0] for name, entry in header.items() if name != "__metadata__"}
+    in_order = sorted(starts, key=starts.get)
+    for name in (in_order[0], in_order[2]):
+        data[8 + length + starts[name]] ^= 1
+    path.write_bytes(data + b"more")
+    damaged = [f"its array {in_order[0]} is damaged", f"its array {in_order[2]} is damaged"]
+    assert storage.damages(path) == [*damaged, "bytes follow its last array"]
+    with pytest.raises(ValueError, match=f"items cannot be used: {damaged[0]}"):
+        ts.Index.load(path)
+    path.write_bytes(data[: 8 + length + starts[in_order[3]] + 1])
+    assert storage.damages(path) == [*damaged, *(f"its array {name} is cut off" for name in in_order[3:])]
+    path.write_bytes(b"")
+    assert storage.damages(path) == ["it is too short for an index"]
+    with pytest.raises(FileNotFoundError):
+        storage.damages(tmp_path / "nowhere")
+
+
+def test_a_damaged_header_hides_no_damaged_array(tmp_path):
+    path = small_file(tmp_path)
+    data = path.read_bytes()
+    changed = bytearray(data.replace(b'"head":{"dtype":"F64","shape":[2,2]', b'"head":{"dtype":"F64","shape":[4,1]'))
+    changed[-1] ^= 1
+    path.write_bytes(changed)
+    assert storage.damages(path)[0] == "its header is damaged at head"
+    assert len(storage.damages(path)) == 2

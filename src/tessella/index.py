@@ -444,6 +444,11 @@ class Index:
         return self._state.fitted.sparse_map.schema_
 
     @property
+    def n_factors(self) -> int:
+        """How many coordinates a factor has."""
+        return self._n_factors
+
+    @property
     def version(self) -> int:
         """How many changes there have been."""
         return self._state.version

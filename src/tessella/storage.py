@@ -8,9 +8,10 @@ header that is not exactly what its content serialises to is refused, so no byte
 import contextlib
 import hashlib
 import json
+import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,20 @@ def to_bytes(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) ->
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object], *, overwrite: bool) -> None:
-    """Write a snapshot, whole or not at all: to a temporary file beside `path`, then in its place."""
+    """Write a snapshot, whole or not at all."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with replacing(path, overwrite=overwrite) as temporary:
+        safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A temporary file beside `path` to write to; written, it takes its place, and otherwise it goes."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
+        yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         if overwrite:
@@ -62,7 +70,8 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, ob
     except (OSError, safetensors.SafetensorError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise OSError(f"{path} could not be written: {error}. What stood there before is unchanged.") from error
+        reason = getattr(error, "strerror", None) or error  # without the temporary file's name
+        raise OSError(f"{path} could not be written: {reason}. What stood there before is unchanged.") from error
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -80,19 +89,26 @@ def _sync_folder(folder: Path) -> None:
 
 def read(path: Path, *, mmap: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and facts of a snapshot; with `mmap` the arrays stay in the file."""
-    if mmap and path.stat().st_size:
-        return from_buffer(np.memmap(path, np.uint8, "r"), str(path))
-    return from_buffer(np.fromfile(path, np.uint8), str(path))
+    return from_buffer(_bytes_of(path, mmap=mmap), str(path))
 
 
 def from_buffer(data: NDArray[np.uint8], name: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and facts of a snapshot, after a look at every byte."""
-    try:
-        return _parse(data)
-    except _Damage as damage:
-        raise ValueError(f"{name} cannot be used: {damage}.") from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        raise ValueError(f"{name} cannot be used: its header is damaged.") from None
+    arrays, facts, found = _examined(data)
+    if found:
+        raise ValueError(f"{name} cannot be used: {found[0]}.")
+    return arrays, facts
+
+
+def damages(path: Path) -> list[str]:
+    """Everything that is wrong with a file, array by array; nothing if every byte is as it was written."""
+    return _examined(_bytes_of(path, mmap=True))[2]
+
+
+def _bytes_of(path: Path, *, mmap: bool) -> NDArray[np.uint8]:
+    if mmap and path.stat().st_size:
+        return np.memmap(path, np.uint8, "r")
+    return np.fromfile(path, np.uint8)
 
 
 class _Damage(Exception):  # noqa: N818
@@ -104,7 +120,17 @@ def _require(holds: bool, what: str) -> None:
         raise _Damage(what)
 
 
-def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
+    """The sound arrays and the facts of a snapshot, and what is wrong with it."""
+    try:
+        return _parse(data)
+    except _Damage as damage:
+        return {}, {}, [str(damage)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return {}, {}, ["its header is damaged"]
+
+
+def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
     _require(len(data) >= 8, "it is too short for an index")
     (length,) = struct.unpack("<Q", data[:8].tobytes())
     _require(length <= len(data) - 8, "its header does not end within the file")
@@ -120,20 +146,26 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
     )
     described = content["arrays"]
     _require(set(header) == set(described), "its header does not list the arrays it should")
-    arrays = {}
-    end = 0
+    arrays: dict[str, NDArray[Any]] = {}
+    found = []
+    stored, end = data[8 + length :], 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
         wanted = described[name]
-        start, stop = entry["data_offsets"]
-        fits = start == end and stop >= start and 8 + length + stop <= len(data)
+        size = math.prod(wanted["shape"]) * np.dtype(wanted["type"]).itemsize
+        start, end = end, end + size
+        part = stored[start:end]
         same = _TYPES.get(entry["dtype"]) == wanted["type"].replace("|", "<") and entry["shape"] == wanted["shape"]
-        _require(fits and same, f"its header is damaged at {name}")
-        part = data[8 + length + start : 8 + length + stop]
-        _require(_digest(np.ascontiguousarray(part).data) == wanted["digest"], f"its array {name} is damaged")
-        arrays[name] = part.view(wanted["type"]).reshape(wanted["shape"])
-        end = stop
-    _require(8 + length + end == len(data), "bytes follow its last array")
-    return arrays, content["facts"]
+        if not same or entry["data_offsets"] != [start, end]:
+            found.append(f"its header is damaged at {name}")
+        elif len(part) < size:
+            found.append(f"its array {name} is cut off")
+        elif _digest(np.ascontiguousarray(part).data) != wanted["digest"]:
+            found.append(f"its array {name} is damaged")
+        else:
+            arrays[name] = part.view(wanted["type"]).reshape(wanted["shape"])
+    if len(stored) > end:
+        found.append("bytes follow its last array")
+    return arrays, content["facts"], found
 
 
 def _json_object(raw: bytes, what: str) -> dict[str, Any]:

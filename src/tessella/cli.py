@@ -1,0 +1,412 @@
+"""The command line: each command reads files, asks the index, and writes what it says."""
+
+import contextlib
+import functools
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+from tessella import __version__, storage, tables
+from tessella.index import Index
+
+USERS_PER_BATCH = 8192  # enough for many threads, few enough for a bar that moves
+ROWS_ON_SCREEN = 50
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
+
+
+class _Commands(TyperGroup):
+    """The commands, which turn errors into one sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            code, sentence = INTERRUPTED, "interrupted."
+        except BrokenPipeError:
+            code, sentence = PIPE_CLOSED, ""
+        except (ImportError, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
+            code, sentence = 1, _sentence(error)
+        else:
+            return result
+        _drop_output()
+        if sentence:
+            typer.echo(f"tessella: {sentence}", err=True)
+        raise typer.Exit(code)
+
+
+def _sentence(error: Exception) -> str:
+    """What an error says, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename or 'the output'} cannot be used: {error.strerror.lower()}."
+    elif isinstance(error, KeyError):
+        text = str(error.args[0])  # on its own it would be quoted
+    else:
+        text = str(error) or "there is not enough memory."
+    return " ".join(text.split())
+
+
+def _drop_output() -> None:
+    """If output cannot be written, let it go, or Python would try again at exit and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _examples(*lines: str) -> str:
+    """The foot of a help page; the backspace keeps its lines as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+INDEX = Annotated[Path, typer.Argument(metavar="INDEX", help="The index file.", show_default=False)]
+USERS = Annotated[
+    Path, typer.Argument(metavar="USERS", help="Factors of users, in a file like that of items.", show_default=False)
+]
+ITEMS = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ITEMS",
+        help="Factors of items, a row each: .npy; .npz (one array, or `factors`, and perhaps `ids`); .csv (with column "
+        "names or without, and ids first if the first name is `id`); .parquet (columns of numbers or one of lists, and "
+        "perhaps `id`).",
+        show_default=False,
+    ),
+]
+THREADS = Annotated[
+    int | None, typer.Option(help="Threads to use, if not one for each CPU. Changes no answer.", show_default=False)
+]
+NEW_IDS = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ids of the items, one a line, taken as whole numbers or as texts, as those in the index are. Without, "
+        "ids are those beside the factors.",
+        show_default=False,
+    ),
+]
+OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tessella {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=_examples(
+        "tessella build items.npy -o items.tessella",
+        "tessella search items.tessella users.npy -k 10 -o recs.csv",
+        "tessella add items.tessella more.npy --ids more-ids.txt",
+    )
+)
+def commands(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Top-k recommendations from matrix-factorisation factors.
+
+    Build an index from the factors of items, search it with those of users, and change it as items come and go.
+    """
+
+
+@app.command(
+    epilog=_examples(
+        "tessella build items.npy -o items.tessella",
+        "tessella build items.csv -o items.tessella --ids ids.txt --overwrite",
+    )
+)
+def build(
+    items: ITEMS,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="INDEX", help="Where the index goes.", show_default=False)
+    ],
+    ids: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ids of the items, one a line: whole numbers if every line is one, without leading zeros, and texts "
+            "otherwise. Without, ids are those beside the factors, or row numbers from 0.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: OVERWRITE = False,
+    threads: THREADS = None,
+) -> None:
+    """Build an index from the factors of items."""
+    _check_place(output, overwrite)
+    index = Index.build(*_items(items, ids), **_given(threads=threads))
+    index.save(output, overwrite=overwrite)
+    typer.echo(f"{output}: {index}")
+
+
+@app.command(
+    epilog=_examples(
+        "tessella search items.tessella users.npy -k 10 -o recs.parquet",
+        "tessella search items.tessella users.npy --exclude seen.npz -o recs.csv",
+        "tessella search items.tessella users.npy | head",
+    )
+)
+def search(
+    index: INDEX,
+    users: USERS,
+    k: Annotated[int, typer.Option("-k", help="How many items to recommend to each user.")] = 10,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where answers go: .parquet, .csv or .jsonl (user, rank, item, score), or .npz (ids, scores, scored, "
+            "certified). Without, the first are shown, and a pipe gets all of them, separated by tabs.",
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        Path | None,
+        typer.Option(
+            help="Items not to recommend, such as those seen: a sparse matrix of users x items, in the order of the "
+            "index, from scipy.sparse.save_npz.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Score this many items for each user, rather than prove the top k.", show_default=False),
+    ] = None,
+    max_slots: Annotated[
+        int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Prove the top k, whatever the index prefers.")] = False,
+    overwrite: OVERWRITE = False,
+    threads: THREADS = None,
+) -> None:
+    """Recommend items to users: the k with the largest inner products."""
+    if output is not None:
+        tables.writer(output)  # before the work, not after it
+        _check_place(output, overwrite)
+    loaded = Index.load(index)
+    table = tables.read_factors(users, loaded.n_factors)
+    names = _names(table)
+    seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
+    options = _given(budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+
+    def answers(n_users: int) -> Iterator[tables.Answers]:
+        for first in range(0, max(1, n_users), USERS_PER_BATCH):  # where there are no users, k is still looked at
+            batch = slice(first, min(first + USERS_PER_BATCH, n_users))
+            excluded = None if seen is None else seen[batch]
+            yield tables.Answers(names[batch], loaded.search(table.factors[batch], k, exclude=excluded, **options))
+
+    if output is not None:
+        proven = _write(output, answers(len(names)), len(names), overwrite)
+        typer.echo(f"{output}: the top {k} for {len(names):,} users, {proven:,} of them proven")
+    elif sys.stdout.isatty():
+        shown = min(len(names), max(1, ROWS_ON_SCREEN // max(1, k)))
+        _show(next(answers(shown)), len(names))
+    else:
+        tables.write_rows(sys.stdout, answers(len(names)), "\t")
+
+
+@app.command(epilog=_examples("tessella add items.tessella more.npy --ids more-ids.txt"))
+def add(index: INDEX, items: ITEMS, ids: NEW_IDS = None) -> None:
+    """Add items to an index, all or none."""
+    loaded = Index.load(index)
+    loaded.add(*_items_for(loaded, items, ids))
+    _replace(index, loaded)
+
+
+@app.command(epilog=_examples("tessella update items.tessella changed.npy --ids changed-ids.txt"))
+def update(index: INDEX, items: ITEMS, ids: NEW_IDS = None) -> None:
+    """Give items of an index new factors, all or none."""
+    loaded = Index.load(index)
+    loaded.update(*_items_for(loaded, items, ids))
+    _replace(index, loaded)
+
+
+@app.command(
+    epilog=_examples(
+        "tessella remove items.tessella 17 23",
+        "tessella remove items.tessella --ids old-ids.txt",
+    )
+)
+def remove(
+    index: INDEX,
+    items: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids.", show_default=False)] = None,
+    ids: Annotated[Path | None, typer.Option(help="A file of ids, one a line.", show_default=False)] = None,
+) -> None:
+    """Remove items from an index, all or none."""
+    named = [*(items or []), *(tables.read_ids(ids) if ids is not None else [])]
+    if not named:
+        raise typer.BadParameter("name the items to remove, one by one or with --ids.")
+    loaded = Index.load(index)
+    loaded.remove(tables.as_ids(named, texts=_has_texts(loaded)))
+    _replace(index, loaded)
+
+
+@app.command(epilog=_examples("tessella info items.tessella"))
+def info(index: INDEX) -> None:
+    """Show what an index holds."""
+    loaded = Index.load(index)
+    lines = {
+        "items": f"{len(loaded):,}",
+        "factors": loaded.n_factors,
+        "ids": "texts" if _has_texts(loaded) else "whole numbers",
+        "memory": f"{loaded.nbytes / 2**20:,.1f} MiB",
+        "file": f"{index.stat().st_size / 2**20:,.1f} MiB",
+        "format": storage.FORMAT,
+        "tessella": __version__,
+    }
+    if hasattr(loaded, "plan"):
+        lines["plan"] = loaded.plan
+    for name, value in lines.items():
+        typer.echo(f"{name:<9} {value}")
+
+
+@app.command(epilog=_examples("tessella explain items.tessella users.npy --user 3 --item 17"))
+def explain(
+    index: INDEX,
+    users: USERS,
+    user: Annotated[
+        str, typer.Option(help="The user's row number, or id if the file of users has ids.", show_default=False)
+    ],
+    item: Annotated[str, typer.Option(help="The item's id.", show_default=False)],
+) -> None:
+    """Show why an item is, or is not, recommended to a user."""
+    loaded: Any = Index.load(index)
+    table = tables.read_factors(users, loaded.n_factors)
+    names = [str(name) for name in _names(table)]
+    if user not in names:
+        rows = f"row {user}; its rows are 0 to {len(names) - 1}." if table.ids is None else f"user with id {user!r}."
+        raise ValueError(f"{users} has no {rows}")
+    query = table.factors[names.index(user)]
+    typer.echo(loaded.explain(query, tables.as_ids([item], texts=_has_texts(loaded))[0].item()))
+
+
+@app.command(epilog=_examples("tessella verify items.tessella && echo sound"))
+def verify(index: INDEX) -> None:
+    """Look at every byte of an index file and list all that is damaged."""
+    damages = storage.damages(index)
+    for damage in damages:
+        typer.echo(f"{index}: {damage}")
+    if damages:
+        raise ValueError(f"{index} is damaged; build it again or take a copy.")
+    typer.echo(f"{index} is sound: {Index.load(index)}")
+
+
+def _check_place(path: Path, overwrite: bool) -> None:
+    """Refuse, before the work, an output that could not be written after it."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but the output is a file.")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {path.parent} is read-only.")
+
+
+def _items(path: Path, ids: Path | None, index: Index | None = None) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+    """Factors and ids of items, from two files or from one; for an index, of its width and kind of ids."""
+    table = tables.read_factors(path, None if index is None else index.n_factors)
+    listed = table.ids if ids is None else tables.read_ids(ids)
+    texts = index is not None and _has_texts(index)
+    return table.factors, None if listed is None else tables.as_ids(listed, texts=texts)
+
+
+def _items_for(index: Index, path: Path, ids: Path | None) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """The same where there must be ids."""
+    factors, listed = _items(path, ids, index)
+    if listed is None:
+        raise ValueError(f"{path} holds no ids; pass them with --ids.")
+    return factors, listed
+
+
+def _has_texts(index: Index) -> bool:
+    return index.ids.dtype.kind == "U"
+
+
+def _names(table: tables.Table) -> NDArray[Any]:
+    """What users are called: their ids, or their rows."""
+    return np.arange(len(table.factors)) if table.ids is None else tables.as_ids(table.ids)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def _replace(path: Path, index: Index) -> None:
+    index.save(path, overwrite=True)
+    typer.echo(f"{path}: {index}")
+
+
+def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrite: bool) -> int:
+    """Write answers, whole or not at all; how many are proven."""
+    proven = 0
+
+    def watched() -> Iterator[tables.Answers]:
+        nonlocal proven
+        for part in answers:
+            yield part
+            proven += int(part.found.certified.sum())
+            advance(len(part.users))
+
+    with _bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
+        tables.writer(path)(temporary, watched())
+    return proven
+
+
+@contextlib.contextmanager
+def _bar(n_users: int) -> Iterator[Callable[[int], None]]:
+    """A bar, if there is a terminal to show it, and what moves it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = TextColumn("Searching"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield functools.partial(bar.advance, bar.add_task("", total=n_users))
+
+
+def _show(answers: tables.Answers, n_users: int) -> None:
+    """A table of a few answers, for people."""
+    shown = Table(*tables.COLUMNS, box=SIMPLE)
+    for _, rows in itertools.groupby(tables.rows(answers), key=lambda row: row[0]):
+        for row in rows:
+            shown.add_row(*map(str, row))
+        shown.add_section()
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.print(shown)
+    console.print(f"The first {len(answers.users):,} of {n_users:,} users; -o writes the answers to all.")
+
+
+def main() -> None:
+    """Run the command line."""
+    signal.signal(signal.SIGTERM, _terminated)
+    app(prog_name="tessella")
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(TERMINATED)  # not at once, so that no temporary file is left

@@ -1,0 +1,482 @@
+"""The command line: what each command does, what it says to bad input, and how it ends."""
+
+import inspect
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from typer.testing import CliRunner
+
+import tessella as ts
+from tessella import cli, storage
+
+RNG = np.random.default_rng(7)
+ITEMS = RNG.standard_normal((40, 6)).astype(np.float32)
+USERS = RNG.standard_normal((9, 6)).astype(np.float32)
+COMMANDS = ("build", "search", "add", "update", "remove", "info", "explain", "verify")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with a little of everything, to work in."""
+    monkeypatch.chdir(tmp_path)
+    np.save("items.npy", ITEMS)
+    np.save("users.npy", USERS)
+    np.save("more.npy", ITEMS[:2] * 3)
+    np.save("wide.npy", np.ones((2, 7)))
+    np.save("nan.npy", np.where(np.arange(54).reshape(9, 6) == 40, np.nan, USERS))
+    Path("two.txt").write_text("100\n101\n")
+    Path("names.txt").write_text("".join(f"{row:03}\n" for row in range(40)))
+    Path("empty.npy").touch()
+    Path("words.npy").write_text("hello")
+    ts.Index.build(ITEMS).save("items.tessella")
+    ts.Index.build(ITEMS, [str(row) for row in range(40)]).save("texts.tessella")
+    damaged = bytearray(Path("items.tessella").read_bytes())
+    damaged[-1] ^= 1
+    Path("damaged.tessella").write_bytes(damaged)
+    Path("folder.npy").mkdir()
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="tessella")
+
+
+def good(*arguments):
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def start(*arguments, **options):
+    """The real command, in a process of its own."""
+    command = [sys.executable, "-m", "tessella", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)  # noqa: S603
+
+
+def rows_of(text):
+    header, *lines = text.splitlines()
+    assert header == "user\trank\titem\tscore"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def expected_rows(index, k, users=USERS, names=None, **options):
+    found = index.search(users, k, **options)
+    return [
+        (
+            str(user if names is None else names[user]),
+            str(rank + 1),
+            str(found.ids[user, rank]),
+            str(found.scores[user, rank]),
+        )
+        for user in range(len(users))
+        for rank in range(k)
+        if found.scores[user, rank] > -np.inf
+    ]
+
+
+def test_from_factors_to_recommendations():
+    assert good("build", "items.npy", "-o", "new.tessella") == "new.tessella: Index of 40 items x 6 factors, 0.0 MiB\n"
+    index = ts.Index.build(ITEMS)
+    assert rows_of(good("search", "new.tessella", "users.npy", "-k", 3)) == expected_rows(index, 3)
+    said = good("add", "new.tessella", "more.npy", "--ids", "two.txt")
+    assert said == "new.tessella: Index of 42 items x 6 factors, 0.0 MiB\n"
+    index.add(ITEMS[:2] * 3, [100, 101])
+    assert rows_of(good("search", "new.tessella", "users.npy")) == expected_rows(index, 10)
+    np.save("more.npy", -ITEMS[:2])
+    good("update", "new.tessella", "more.npy", "--ids", "two.txt")
+    index.update(-ITEMS[:2], [100, 101])
+    good("remove", "new.tessella", 3, 7)
+    good("remove", "new.tessella", 4, "--ids", "two.txt")
+    index.remove([3, 4, 7, 100, 101])
+    assert rows_of(good("search", "new.tessella", "users.npy")) == expected_rows(index, 10)
+    assert ts.Index.load("new.tessella").ids.tolist() == index.ids.tolist()
+
+
+def test_ids_come_from_a_list_or_beside_the_factors():
+    good("build", "items.npy", "-o", "listed.tessella", "--ids", "names.txt")
+    assert ts.Index.load("listed.tessella").ids[:2].tolist() == ["000", "001"]
+    np.savez("items.npz", factors=ITEMS, ids=np.arange(40) + 7)
+    good("build", "items.npz", "-o", "beside.tessella")
+    assert ts.Index.load("beside.tessella").ids[:2].tolist() == [7, 8]
+    good("build", "items.npz", "-o", "beside.tessella", "--ids", "names.txt", "--overwrite")
+    assert ts.Index.load("beside.tessella").ids[:2].tolist() == ["000", "001"]
+
+
+def test_ids_are_of_the_kind_in_the_index():
+    good("add", "texts.tessella", "more.npy", "--ids", "two.txt")
+    assert ts.Index.load("texts.tessella").ids[-2:].tolist() == ["100", "101"]
+    good("remove", "texts.tessella", "5", "100")
+    assert len(ts.Index.load("texts.tessella")) == 40
+    Path("more.csv").write_text("id,a,b,c,d,e,f\n9000,1,2,3,4,5,6\n")
+    good("add", "texts.tessella", "more.csv")
+    good("add", "items.tessella", "more.csv")
+    assert "9000" in ts.Index.load("texts.tessella")
+    assert 9000 in ts.Index.load("items.tessella")
+
+
+def test_an_index_can_be_emptied_and_filled_again():
+    good("remove", "items.tessella", *range(40))
+    assert rows_of(good("search", "items.tessella", "users.npy")) == []
+    good("add", "items.tessella", "items.npy", "--ids", "names.txt")
+    assert ts.Index.load("items.tessella").ids[1] == "001"
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 100])
+def test_batches_change_nothing(monkeypatch, size):
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
+    scipy.sparse.save_npz("seen.npz", seen)
+    monkeypatch.setattr(cli, "USERS_PER_BATCH", size)
+    found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))
+    assert found == expected_rows(ts.Index.load("texts.tessella"), 10, exclude=seen)
+    assert len(found) < 90
+    good("search", "items.tessella", "users.npy", "--exclude", "seen.npz", "-o", "recs.npz")
+    with np.load("recs.npz") as arrays:
+        for name, values in ts.Index.build(ITEMS).search(USERS, 10, exclude=seen)._asdict().items():
+            np.testing.assert_array_equal(arrays[name], values)
+
+
+def test_users_go_by_their_ids():
+    names = [f"user {row}" for row in range(9)]
+    np.savez("users.npz", users=USERS, ids=names)
+    assert rows_of(good("search", "items.tessella", "users.npz", "-k", 2)) == expected_rows(
+        ts.Index.build(ITEMS), 2, names=names
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet"])
+def test_output_files(suffix):
+    output = f"recs.{suffix}"
+    assert (
+        good("search", "items.tessella", "users.npy", "-k", 2, "-o", output)
+        == f"{output}: the top 2 for 9 users, 9 of them proven\n"
+    )
+    first = Path(output).read_bytes()
+    refused = run("search", "items.tessella", "users.npy", "-o", output)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == f"tessella: {output} exists already; pass --overwrite to replace it.\n"
+    assert Path(output).read_bytes() == first
+    good("search", "items.tessella", "users.npy", "-k", 5, "-o", output, "--overwrite")
+    assert Path(output).read_bytes() != first
+
+
+def test_no_users_no_answers():
+    np.save("none.npy", USERS[:0])
+    assert good("search", "items.tessella", "none.npy") == "user\trank\titem\tscore\n"
+    assert run("search", "items.tessella", "none.npy", "-k", 0).exit_code == 1
+
+
+def takes(function, *options):
+    return set(options) <= set(inspect.signature(function).parameters)
+
+
+@pytest.mark.skipif(not takes(ts.Index.build, "threads"), reason="Index.build takes no threads yet")
+def test_threads_of_build():
+    good("build", "items.npy", "-o", "new.tessella", "--threads", 1)
+
+
+@pytest.mark.skipif(
+    not takes(ts.Index.search, "budget", "max_slots", "exact"), reason="Index.search takes no budget yet"
+)
+def test_exact_search_is_asked_for():
+    assert rows_of(good("search", "items.tessella", "users.npy", "--exact")) == expected_rows(ts.Index.build(ITEMS), 10)
+
+
+@pytest.mark.skipif(not hasattr(ts.Index, "explain"), reason="Index.explain is not there yet")
+def test_explain():
+    index = ts.Index.build(ITEMS)
+    assert good("explain", "items.tessella", "users.npy", "--user", 3, "--item", 5) == f"{index.explain(USERS[3], 5)}\n"
+    np.savez("users.npz", users=USERS, ids=[f"u{row}" for row in range(9)])
+    assert (
+        good("explain", "texts.tessella", "users.npz", "--user", "u3", "--item", 5)
+        == f"{ts.Index.load('texts.tessella').explain(USERS[3], '5')}\n"
+    )
+
+
+def test_info():
+    size = Path("texts.tessella").stat().st_size
+    lines = dict(line.split(maxsplit=1) for line in good("info", "texts.tessella").splitlines())
+    assert lines["items"] == "40"
+    assert lines["factors"] == "6"
+    assert lines["ids"] == "texts"
+    assert lines["file"] == f"{size / 2**20:,.1f} MiB"
+    assert lines["format"] == "1"
+    assert lines["tessella"] == ts.__version__
+    assert ("plan" in lines) == hasattr(ts.Index, "plan")
+
+
+def test_verify():
+    assert good("verify", "items.tessella") == "items.tessella is sound: Index of 40 items x 6 factors, 0.0 MiB\n"
+    data = Path("items.tessella").read_bytes()
+    length = 8 + int.from_bytes(data[:8], "little")
+    Path("items.tessella").write_bytes(data[:length] + bytes(len(data) - length) + b"more")
+    result = run("verify", "items.tessella")
+    assert result.exit_code == 1
+    assert result.stderr == "tessella: items.tessella is damaged; build it again or take a copy.\n"
+    arrays = [name for name in json.loads(data[8:length]) if name != "__metadata__"]
+    for name in arrays:
+        assert f"items.tessella: its array {name} is damaged\n" in result.stdout
+    assert result.stdout.endswith("items.tessella: bytes follow its last array\n")
+    assert len(result.stdout.splitlines()) == len(arrays) + 1
+
+
+def test_verify_refuses_arrays_that_do_not_belong_together():
+    arrays, facts = ts.Index.build(ITEMS)._snapshot()
+    storage.write(Path("forged.tessella"), arrays | {"rows": arrays["rows"] + 1}, facts, overwrite=False)
+    result = run("verify", "forged.tessella")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("tessella: forged.tessella cannot be used: its arrays do not belong together")
+
+
+INDEX, FILE = "items.tessella", "users.npy"
+BAD = [
+    (("build", "nowhere.npy", "-o", "x"), "nowhere.npy cannot be used: no such file or directory."),
+    (("build", "folder.npy", "-o", "x"), "folder.npy cannot be used: is a directory."),
+    (("build", "names.txt", "-o", "x"), "names.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
+    (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
+    (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but the output is a file."),
+    (("build", "items.npy", "-o", "no/x"), "no/x cannot be written: there is no folder no."),
+    (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
+    (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
+    (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
+    (("search", "folder.npy", FILE), "folder.npy cannot be used: is a directory."),
+    (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
+    (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: its header does not end within the file."),
+    (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
+    (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
+    (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
+    (("search", INDEX, "nan.npy"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("search", INDEX, FILE, "-k", 0), "k is 0, but must be at least 1."),
+    (("search", INDEX, FILE, "-k", 0, "-o", "x.csv"), "k is 0, but must be at least 1."),
+    (("search", INDEX, FILE, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
+    (("search", INDEX, FILE, "--exclude", "nowhere.npz"), "nowhere.npz cannot be used: no such file or directory."),
+    (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
+    (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
+    (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
+    (("add", "nowhere", "more.npy", "--ids", "two.txt"), "nowhere cannot be used: no such file or directory."),
+    (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
+    (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
+    (("add", INDEX, "items.npy", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
+    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are texts, but those in the index are whole numbers."),
+    (("update", INDEX, "more.npy", "--ids", "two.txt"), "there is no item with id 100 in the index."),
+    (("update", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
+    (("remove", INDEX, "77"), "there is no item with id 77 in the index."),
+    (("remove", INDEX, "3", "3"), "ids holds 3 more than once."),
+    (("remove", INDEX, "three"), "there is no item with id 'three' in the index."),
+    (("remove", "damaged.tessella", "3"), "damaged.tessella cannot be used: its array "),
+    (("remove", INDEX, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("info", "nowhere"), "nowhere cannot be used: no such file or directory."),
+    (("info", "damaged.tessella"), "damaged.tessella cannot be used: its array "),
+    (("explain", "nowhere", FILE, "--user", "0", "--item", "0"), "nowhere cannot be used: no such file or directory."),
+    (("explain", INDEX, FILE, "--user", "9", "--item", "0"), "users.npy has no row 9; its rows are 0 to 8."),
+    (("explain", INDEX, FILE, "--user", "-1", "--item", "0"), "users.npy has no row -1; its rows are 0 to 8."),
+    (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
+    (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
+    (("verify", "folder.npy"), "folder.npy cannot be used: is a directory."),
+    (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or take a copy."),
+]  # fmt: skip
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(map(str, arguments)) for arguments, _ in BAD])
+def test_bad_input_gets_one_sentence_and_changes_nothing(folder, arguments, sentence):
+    before = contents(folder)
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"tessella: {sentence}")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == "" or arguments[0] == "verify"
+    assert contents(folder) == before
+
+
+def test_every_command_has_a_bad_input():
+    assert {arguments[0] for arguments, _ in BAD} == set(COMMANDS)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+def test_files_that_may_not_be_used(folder):
+    Path("users.npy").chmod(0)
+    result = run("search", INDEX, "users.npy")
+    assert (result.exit_code, result.stderr) == (1, "tessella: users.npy cannot be used: permission denied.\n")
+    folder.chmod(0o500)
+    result = run("build", "items.npy", "-o", "x")
+    assert (result.exit_code, result.stderr) == (1, "tessella: x cannot be written: the folder . is read-only.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serch",),
+        ("search",),
+        ("search", INDEX, FILE, "-k", "many"),
+        ("build", "items.npy"),
+        ("remove", INDEX),
+        ("info", INDEX, "--fast"),
+    ],
+)
+def test_wrong_usage(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: tessella" in result.stderr
+
+
+def test_help_teaches():
+    text = good("--help")
+    for command in COMMANDS:
+        assert f"  {command} " in text
+    steps = [text.index(f"tessella {command} ") for command in ("build", "search", "add")]
+    assert steps == sorted(steps)
+    assert "completion" not in text
+    for command in COMMANDS:
+        page = good(command, "--help")
+        assert f"Examples:\n    tessella {command} " in page
+        assert good(command, "-h") == page
+        assert max(map(len, page.splitlines())) <= 80
+    assert "whole numbers if every" in good("build", "--help")
+
+
+def test_examples_in_help_are_right_usage():
+    """Every example parses: it fails for want of its files, if at all, not for its options."""
+    Path("seen.npz").touch()
+    for command in COMMANDS:
+        for line in good(command, "--help").split("Examples:\n")[1].splitlines():
+            arguments = re.split(r" [|&]", line.strip())[0].split()[1:]
+            assert run(*arguments).exit_code in (0, 1), line
+
+
+def test_version():
+    assert good("--version") == f"tessella {ts.__version__}\n"
+
+
+def test_help_is_not_slowed_by_what_it_does_not_need():
+    code = "import sys, tessella.cli; print([name for name in ('pyarrow', 'matplotlib', 'sklearn') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout == "[]\n"
+
+
+def test_the_real_command_ends_with_its_exit_code():
+    for arguments, code in ((("info", INDEX), 0), (("info", "nowhere"), 1), (("inf",), 2)):
+        process = start(*arguments, stdout=subprocess.PIPE)
+        _, said = process.communicate()
+        assert process.returncode == code
+        assert "Traceback" not in said
+    command = [Path(sys.executable).with_name("tessella"), "--version"]
+    script = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert script.stdout == f"tessella {ts.__version__}\n"
+
+
+def test_a_closed_pipe_ends_it_quietly():
+    np.save("users.npy", np.ones((9000, 6)))
+    process = start("search", INDEX, "users.npy", stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "user\trank\titem\tscore\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == cli.PIPE_CLOSED
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_written():
+    with Path("/dev/full").open("w") as full:
+        process = start("search", INDEX, FILE, stdout=full)
+        _, said = process.communicate()
+    assert (process.returncode, said) == (1, "tessella: the output cannot be used: no space left on device.\n")
+
+
+@pytest.mark.parametrize("output", ["recs.csv", "recs.npz", "recs.parquet"])
+def test_a_full_disk_leaves_what_was_there(folder, output):
+    Path(output).write_text("mine")
+    before = contents(folder)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+    process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert said == f"tessella: {output} could not be written: File too large. What stood there before is unchanged.\n"
+    assert contents(folder) == before
+
+
+def long_search(output):
+    """A search that takes minutes, under way."""
+    np.save("users.npy", np.ones((200_000, 6)))
+    environment = os.environ | {"TESSELLA_SIMD": "numpy"}
+    process = start("search", INDEX, "users.npy", "-o", output, env=environment, stdout=subprocess.DEVNULL)
+    while process.poll() is None and not list(Path().glob(f".{output}.*")):
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert process.poll() is None
+    return process
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "sentence"), [(signal.SIGINT, 130, "tessella: interrupted.\n"), (signal.SIGTERM, 143, "")]
+)
+def test_an_interrupted_search_leaves_nothing(folder, sent, code, sentence):
+    process = long_search("recs.csv")
+    before = {path for path in folder.iterdir() if not path.name.startswith(".recs")}
+    process.send_signal(sent)
+    assert process.communicate()[1] == sentence
+    assert process.returncode == code
+    assert set(folder.iterdir()) == before
+
+
+def test_a_killed_search_leaves_no_half_written_output():
+    process = long_search("recs.jsonl")
+    process.kill()
+    process.communicate()
+    assert not Path("recs.jsonl").exists()
+
+
+def on_a_terminal(*arguments, **streams):
+    """What the command shows on a terminal, which is all of its streams but those given."""
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "tessella", *map(str, arguments)]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"}
+    process = subprocess.Popen(command, env=environment, **{"stdout": terminal, "stderr": terminal, **streams})  # noqa: S603
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(screen, 10_000):
+            shown += part
+    except OSError:  # how Linux says that the terminal was closed
+        pass
+    os.close(screen)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_terminal_gets_a_table_of_the_first_users():
+    ts.Index.build(ITEMS, [f"[red]{row}:smile:" for row in range(40)]).save("odd.tessella")
+    shown = on_a_terminal("search", "odd.tessella", FILE, "-k", 20)
+    assert "The first 2 of 9 users; -o writes the answers to all." in shown
+    for user, rank, item, score in expected_rows(ts.Index.load("odd.tessella"), 20, USERS[:2]):
+        assert re.search(rf"^ *{user} +{rank} +{re.escape(item)} +{re.escape(score)} *\r?$", shown, re.MULTILINE)
+    assert len(shown.splitlines()) < 60
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_none():
+    np.save("users.npy", np.ones((20_000, 6)))
+    shown = on_a_terminal("search", INDEX, "users.npy", "-o", "recs.npz", stdout=subprocess.DEVNULL)
+    assert "Searching" in shown
+    assert "20000" in shown
