@@ -214,8 +214,8 @@ def test_every_damage_is_listed(index, tmp_path):
 def test_a_damaged_header_hides_no_damaged_array(tmp_path):
     path = small_file(tmp_path)
     data = path.read_bytes()
-    changed = bytearray(data.replace(b'"head":{"dtype":"F64","shape":[2,2]', b'"head":{"dtype":"F64","shape":[4,1]'))
+    changed = bytearray(data.replace(b'"basis":{"dtype":"F64","shape":[2,2]', b'"basis":{"dtype":"F64","shape":[4,1]'))
     changed[-1] ^= 1
     path.write_bytes(changed)
-    assert storage.damages(path)[0] == "its header is damaged at head"
+    assert storage.damages(path)[0] == "its header is damaged at basis"
     assert len(storage.damages(path)) == 2

@@ -270,17 +270,18 @@ def remove(
 def info(index: INDEX) -> None:
     """Show what an index holds."""
     loaded = Index.load(index)
-    lines = {
+    lines: dict[str, object] = {
         "items": f"{len(loaded):,}",
         "factors": loaded.n_factors,
         "ids": "texts" if _has_texts(loaded) else "whole numbers",
-        "memory": f"{loaded.nbytes / 2**20:,.1f} MiB",
+        "schema": f"{loaded.schema.tessellation}, {loaded.schema.slot_map}, threshold {loaded.schema.threshold:g}",
+        "memory": f"{loaded.nbytes / 2**20:,.1f} MiB: "
+        + ", ".join(f"{name} {part / 2**20:,.1f}" for name, part in loaded.memory.items()),
         "file": f"{index.stat().st_size / 2**20:,.1f} MiB",
         "format": storage.FORMAT,
         "tessella": __version__,
     }
-    if hasattr(loaded, "plan"):
-        lines["plan"] = loaded.plan
+    lines["search"] = str(loaded.plan).replace("\n", f"\n{'':<9} ")
     for name, value in lines.items():
         typer.echo(f"{name:<9} {value}")
 
@@ -295,7 +296,7 @@ def explain(
     item: Annotated[str, typer.Option(help="The item's id.", show_default=False)],
 ) -> None:
     """Show why an item is, or is not, recommended to a user."""
-    loaded: Any = Index.load(index)
+    loaded = Index.load(index)
     table = tables.read_factors(users, loaded.n_factors)
     names = [str(name) for name in _names(table)]
     if user not in names:

@@ -276,7 +276,7 @@ class Index:
         ids : array_like of shape (n,)
             New ids of the same kind as those in the index.
         """
-        factors = _item_factors(item_factors, self._state.fitted.n_factors)
+        factors = _item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             state = self._state
@@ -301,7 +301,7 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        factors = _item_factors(item_factors, self._state.fitted.n_factors)
+        factors = _item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             state = self._state
@@ -446,7 +446,7 @@ class Index:
     @property
     def n_factors(self) -> int:
         """How many coordinates a factor has."""
-        return self._n_factors
+        return self._state.fitted.n_factors
 
     @property
     def version(self) -> int:
@@ -490,7 +490,7 @@ class Index:
     def __repr__(self) -> str:
         schema = self.schema
         parts = f"{type(schema.tessellation).__name__} tiles, {type(schema.slot_map).__name__} slots"
-        size = f"{len(self):,} items x {self._state.fitted.n_factors} factors"
+        size = f"{len(self):,} items x {self.n_factors} factors"
         return f"Index of {size}, {parts}, threshold {schema.threshold:g}, {self.nbytes / 2**20:,.1f} MiB"
 
 

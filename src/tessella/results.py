@@ -53,9 +53,10 @@ class Plan:
     reason: str
 
     def __str__(self) -> str:
-        slots = f"slots search: {self.max_slots} heaviest slots, budget {self.budget_per_answer} x k"
+        slots = f"{self.max_slots} slots and a budget of {self.budget_per_answer} for each answer"
         return (
-            f"{self.way} search, because {self.reason}\n{slots}; used when a budget, max_slots or min_overlap is given"
+            f"{self.way} search: {self.reason}\n"
+            f"where a budget, max_slots or min_overlap is given: slots search, with {slots}"
         )
 
 
