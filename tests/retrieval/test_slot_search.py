@@ -1,0 +1,206 @@
+"""Slots search: what it returns is right, what it certifies is true, and its candidates are the paper's."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella import _core, _twins
+from tessella.retrieval.segments import Segment, State
+
+SCHEMAS = [
+    ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal"),
+    ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.8),
+    ts.Schema(ts.Ternary(), ts.CounterTree(), threshold=1.0, threshold_kind="relative"),
+    ts.Schema(ts.DAry(3), ts.ParseTree(2), threshold=0.5, rotation="random"),
+    ts.Schema(ts.Ternary(), ts.ParseTree(30)),
+    ts.Schema(ts.RandomTessellation(9, seed=1), ts.OneHot(), threshold=0.3),
+]
+
+
+def awkward_factors(rng, n, k):
+    """Factors of the kinds that proofs go wrong on: repeated, zero, equally long, all negative, hugely uneven."""
+    kind = rng.integers(0, 7)
+    factors = rng.standard_normal((n, k))
+    if kind == 0:
+        factors = np.repeat(factors[: n // 4 + 1], 4, axis=0)[:n]
+    elif kind == 1:
+        factors = rng.integers(-1, 2, (n, k)).astype(float)
+    elif kind == 2:
+        factors /= np.linalg.norm(factors, axis=1, keepdims=True)
+    elif kind == 3:
+        factors = -np.abs(factors)
+    elif kind == 4:
+        factors *= rng.lognormal(0, 4, (n, 1))
+    elif kind == 5:
+        factors[rng.random(n) < 0.5] = 0
+    return factors.astype(np.float32)
+
+
+def true_scores(items, users, k):
+    """The scores of the true top k, best first."""
+    scores = -np.sort(-_twins.scores_of(users, items), axis=1)[:, :k]
+    return np.pad(scores, ((0, 0), (0, k - scores.shape[1])), constant_values=-np.inf)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_certified_answers_are_true_and_all_scores_are(schema):
+    """Thousands of small cases. An answer that is certified is the true top k; any answer's scores are products."""
+    rng = np.random.default_rng(3)
+    n_certified = n_open = 0
+    for _ in range(400):
+        n, k = int(rng.integers(1, 60)), int(rng.integers(1, 9))
+        items, users = awkward_factors(rng, n, k), awkward_factors(rng, 4, k)
+        index = ts.Index.build(items, schema=schema)
+        wanted, budget = int(rng.integers(1, 12)), int(rng.integers(1, n + 3))
+        found = index.search(users, wanted, budget=budget, max_slots=int(rng.integers(1, k + 2)))
+        best = true_scores(items, users, wanted)
+        there = found.ids >= 0
+        assert (there.sum(axis=1) == min(wanted, n)).all()
+        scores = _twins.scores_of(users, items)
+        for query in range(len(users)):
+            ids = found.ids[query][there[query]]
+            assert len(set(ids.tolist())) == len(ids)
+            np.testing.assert_array_equal(found.scores[query][there[query]], scores[query, ids])
+        np.testing.assert_array_equal(found.scores[found.certified], best[found.certified])
+        exact = index.search(users, wanted, exact=True)
+        np.testing.assert_array_equal(found.ids[found.certified], exact.ids[found.certified])
+        n_certified += int(found.certified.sum())
+        n_open += int((~found.certified).sum())
+    assert n_certified > 50
+    assert n_open > 50
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_budget_of_all_items_is_exact(schema, rng):
+    items, users = rng.standard_normal((200, 12)), rng.standard_normal((9, 12)).astype(np.float32)
+    index = ts.Index.build(items, schema=schema)
+    exact = index.search(users, exact=True)
+    for budget in (200, 10**9):
+        for found, expected in zip(index.search(users, budget=budget), exact, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert exact.certified.all()
+
+
+def test_no_more_than_the_budget_is_scored(rng):
+    items, users = rng.standard_normal((5000, 16)), rng.standard_normal((50, 16))
+    index = ts.Index.build(items, schema=ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.5))
+    recalls = []
+    exact = index.search(users)
+    for budget in (10, 50, 250, 1250):
+        found = index.search(users, budget=budget)
+        assert (found.scored <= budget).all()
+        recalls.append(np.mean([np.isin(a, b).mean() for a, b in zip(found.ids, exact.ids, strict=True)]))
+    assert recalls == sorted(recalls)
+    assert recalls[-1] > 0.9
+    assert (index.search(users, 10, budget=3).scored <= 10).all()  # at least k are
+
+
+def test_filters_hold_inside_slots_search(rng):
+    items, users = rng.standard_normal((3000, 16)), rng.standard_normal((20, 16))
+    index = ts.Index.build(items, 7 * np.arange(3000), schema=SCHEMAS[1])
+    seen = rng.random((20, 3000)) < 0.5
+    allow = 7 * np.flatnonzero(rng.random(3000) < 0.3)
+    found = index.search(users, 10, budget=100, exclude=scipy.sparse.csr_array(seen), allow=allow)
+    assert np.isin(found.ids, allow).all()
+    assert not np.take_along_axis(seen, found.ids // 7, axis=1).any()
+    few = index.search(users, 10, budget=100, allow=allow[:12], exclude=[allow[:4]] * 20)
+    assert ((few.ids >= 0).sum(axis=1) == 8).all()
+    assert few.certified.all()
+
+
+def test_min_overlap_leaves_items_with_fewer_shared_slots_out(rng):
+    items, users = rng.standard_normal((2000, 16)).astype(np.float32), rng.standard_normal((20, 16)).astype(np.float32)
+    schema = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.5)
+    index = ts.Index.build(items, schema=schema)
+    item_slots = ts.SparseMap(schema).fit(items).transform(items)
+    user_slots = ts.SparseMap(ts.Schema(ts.Ternary(), ts.OneHot())).transform(users)
+    shared = ((user_slots != 0).astype(int) @ (item_slots != 0).astype(int).T).toarray()
+    found = index.search(users, 5, budget=60, max_slots=16, min_overlap=5)
+    assert (np.take_along_axis(shared, found.ids, axis=1) >= 5).all()
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.sampled_from(SCHEMAS), st.booleans())
+def test_candidates_are_the_papers_whatever_happened_before(seed, schema, changed):
+    """P12: share a slot under one map; after changes, as in a fresh build with the same fitted state."""
+    rng = np.random.default_rng(seed)
+    items = awkward_factors(rng, int(rng.integers(1, 80)), 7)
+    users = awkward_factors(rng, 5, 7)
+    index = ts.Index.build(items, schema=schema)
+    mapping = ts.SparseMap(schema).fit(items)
+    if changed:
+        index.add(items[:5] * 2, 1000 + np.arange(len(items[:5])))
+        index.remove(index.ids[1:9:2])
+        index.update(-index[index.ids[:3]], index.ids[:3])
+    now = index[index.ids]
+    expected = (mapping.transform(users) != 0).astype(np.int32) @ (mapping.transform(now) != 0).astype(np.int32).T
+    np.testing.assert_array_equal(index.candidates(users).toarray(), expected.toarray())
+    least = index.candidates(users, min_overlap=2)
+    np.testing.assert_array_equal(least.toarray(), np.where(expected.toarray() >= 2, expected.toarray(), 0))
+    assert least.has_sorted_indices
+    assert (least.data >= 2).all()
+
+
+def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
+    items = rng.standard_normal((3000, 24)) * rng.lognormal(0, 1, (3000, 1))
+    users = rng.standard_normal((300, 24)).astype(np.float32)
+    index = ts.Index.build(items, threads=1)
+    again = ts.Index.build(items, threads=3)
+    expected = index.search(users, budget=40, threads=1)
+    for other in (index.search(users, budget=40, threads=3), again.search(users, budget=40)):
+        for found, wanted in zip(other, expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    alone = [index.search(user, budget=40) for user in users[:40]]
+    for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
+        np.testing.assert_array_equal(np.array(part), wanted[:40])
+    for level in _core.simd_levels():
+        monkeypatch.setenv("TESSELLA_SIMD", level)
+        for found, wanted in zip(index.search(users[:40], budget=40), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted[:40])
+
+
+def test_items_beyond_one_block_of_postings(rng, monkeypatch):
+    """More than 65,536 items; the twin agrees."""
+    items = (rng.standard_normal((70_000, 4)) * rng.lognormal(0, 1, (70_000, 1))).astype(np.float32)
+    users = rng.standard_normal((5, 4)).astype(np.float32)
+    index = ts.Index.build(items, schema=SCHEMAS[1])
+    index.add(items[:3] * 5, [70_000, 70_001, 70_002])
+    assert len(index._state.segments[0].postings.block_lists) == 3
+    found = index.search(users, budget=300, min_overlap=2)
+    monkeypatch.setenv("TESSELLA_SIMD", "numpy")
+    for one, other in zip(found, index.search(users, budget=300, min_overlap=2), strict=True):
+        np.testing.assert_array_equal(one, other)
+    best = true_scores(index[index.ids], users, 10)
+    assert (found.scores >= best[:, -1:]).mean() > 0.8
+
+
+def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
+    monkeypatch.setattr("tessella.index.MAX_ROWS", 130)
+    index = ts.Index.build(rng.standard_normal((100, 5)))
+    users = rng.standard_normal((4, 5))
+    for turn in range(10):
+        ids = index.ids[:20]
+        factors = index[ids]
+        index.remove(ids)
+        index.add(factors, 1000 * (turn + 1) + np.arange(20))
+        fresh = ts.Index.build(index[index.ids], index.ids)
+        np.testing.assert_array_equal(index.search(users, 30).ids, fresh.search(users, 30).ids)
+    assert index._state.next_row <= 130
+    with pytest.raises(ValueError, match="an index holds at most 130 items"):
+        index.add(rng.standard_normal((31, 5)), np.arange(20_000, 20_031))
+
+
+def test_states_and_segments_are_never_changed(rng):
+    index = ts.Index.build(rng.standard_normal((50, 5)))
+    state = index._state
+    before = [array.copy() for array in vars(state.segments[0]).values() if isinstance(array, np.ndarray)]
+    index.remove([3])
+    index.update(rng.standard_normal((1, 5)), [4])
+    assert isinstance(state, State)
+    assert isinstance(state.segments[0], Segment)
+    after = [array for array in vars(state.segments[0]).values() if isinstance(array, np.ndarray)]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
