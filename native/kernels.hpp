@@ -14,7 +14,8 @@ struct Workspace {
     float* lanes;         // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a row to a lane; 64-byte aligned
     float* unit;          // the same, as multiples of each row's largest
     double* prefix;       // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
-    double* sums;         // (n_factors) one rotated row before rounding
+    double* wide;         // (4, n_factors) rows to be rotated
+    double* turned;       // (4, n_factors) and rotated, before rounding
     int64_t* slots;       // (n_factors) the slots of one row, in coordinate order
     int32_t* regions;     // (n_factors) the counter tree's region of each
     int64_t* kept_slots;  // (n_factors + 8) some of a row's entries, before they are stored
@@ -175,11 +176,12 @@ struct Kernels {
                          const SlotRule& rule, const Workspace& space, const int64_t* starts, int64_t* slots,
                          float* values);
     void (*code_queries)(const float* queries, int64_t n_queries, int64_t n_factors, const QueryCoding& coding,
-                         double* terse, uint8_t* codes, QueryTerms* terms);
+                         double* scratch, uint8_t* codes, QueryTerms* terms);
     // Puts each query's answers in order, best first.
     void (*sort_found)(const BestArrays& found, int64_t n_queries);
+    // `scratch` holds 4 * n_factors numbers and BLOCK_ITEMS codes, their size rounded up to 4.
     void (*code_items)(const float* factors, int64_t n_items, int64_t n_factors, const ItemCoding& coding,
-                       double* terse, int8_t* codes, int16_t* offsets, BlockTerms* terms);
+                       double* scratch, int8_t* codes, int16_t* offsets, BlockTerms* terms);
     // Offers every live item to every query's best k, leaving out those that cannot be among them.
     void (*exact_scan)(const Items& items, const Codes& codes, const Queries& queries, const QueryCodes& coded,
                        const BestArrays& found);

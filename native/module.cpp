@@ -175,14 +175,15 @@ void code_queries(Matrix<const float> queries, Matrix<const double> head, double
     const Kernels& kernels = kernels_at(level);
     require_width(queries);
     require(head.shape(0) == queries.shape(1) && head.shape(1) <= head.shape(0), "shapes differ");
-    require(codes.shape(0) == queries.shape(0) && codes.shape(1) > head.shape(1), "shapes differ");
+    require(codes.shape(0) == queries.shape(0) && codes.shape(1) > head.shape(1) && codes.shape(1) <= head.shape(1) + 2,
+            "shapes differ");
     require(terms.shape(0) == queries.shape(0) && terms.shape(1) == 3, "shapes differ");
     require(largest >= 1.0 && largest <= QUERY_OFFSET - 1 && longest >= 1.0, "codes do not fit their places");
-    std::vector<double> terse(codes.shape(1));
+    std::vector<double> scratch(4 * (queries.shape(1) + codes.shape(1) + 3));
     const QueryCoding coding = {head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(codes.shape(1)),
                                 largest, longest};
     nb::gil_scoped_release unlocked;
-    kernels.code_queries(queries.data(), rows_of(queries), columns_of(queries), coding, terse.data(), codes.data(),
+    kernels.code_queries(queries.data(), rows_of(queries), columns_of(queries), coding, scratch.data(), codes.data(),
                          reinterpret_cast<QueryTerms*>(terms.data()));
 }
 
@@ -206,13 +207,15 @@ void code_items(Matrix<const float> factors, Matrix<const double> head, double l
     require(block_terms.shape(0) == n_blocks && block_terms.shape(1) == 4 && offsets.shape(0) == n_blocks * BLOCK_ITEMS,
             "shapes differ");
     const size_t code_size = n_blocks ? codes.shape(0) / offsets.shape(0) : head.shape(1) + 1;
-    require(codes.shape(0) == code_size * offsets.shape(0) && code_size > head.shape(1), "shapes differ");
+    require(
+        codes.shape(0) == code_size * offsets.shape(0) && code_size > head.shape(1) && code_size <= head.shape(1) + 2,
+        "shapes differ");
     require(largest >= 1.0 && largest <= 127.0 && longest >= 1.0, "codes do not fit their places");
-    std::vector<double> terse(code_size * BLOCK_ITEMS);
+    std::vector<double> scratch(4 * factors.shape(1) + (code_size + 3) * BLOCK_ITEMS);
     const ItemCoding coding = {
         head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(code_size), largest, longest, room};
     nb::gil_scoped_release unlocked;
-    kernels.code_items(factors.data(), rows_of(factors), columns_of(factors), coding, terse.data(), codes.data(),
+    kernels.code_items(factors.data(), rows_of(factors), columns_of(factors), coding, scratch.data(), codes.data(),
                        offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
 }
 

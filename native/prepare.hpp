@@ -30,26 +30,62 @@ int64_t first_bad_row(const float* factors, int64_t n_rows, int64_t n_factors) {
     return n_rows;
 }
 
-// Coordinates are summed in order, in double, and rounded once.
-void rotate_row(const float* row, int64_t n_factors, const double* rotation, double* sums, float* rotated) {
-    for (int64_t c = 0; c < n_factors; ++c) sums[c] = 0.0;
-    for (int64_t j = 0; j < n_factors; ++j) {
-        const double z = row[j];
-        const double* axis = rotation + j * n_factors;
-        for (int64_t c = 0; c < n_factors; ++c) sums[c] += z * axis[c];
+typedef double Doubles __attribute__((vector_size(32)));
+constexpr int64_t ROWS_TURNED = 4;  // at once, so that an axis is loaded once for all of them
+
+// Coordinates of up to four rows along axes that are columns of a matrix, in double, each a sum in order. `wide` has
+// room for ROWS_TURNED * n_factors numbers, `turned` for ROWS_TURNED * stride.
+void turn_rows(const float* rows, int64_t n_rows, int64_t n_factors, const double* axes, int64_t n_axes, double* wide,
+               int64_t stride, double* turned) {
+    for (int64_t i = 0; i < ROWS_TURNED * n_factors; ++i)
+        wide[i] = i < n_rows * n_factors ? static_cast<double>(rows[i]) : 0.0;
+    const double* w0 = wide;
+    const double* w1 = w0 + n_factors;
+    const double* w2 = w1 + n_factors;
+    const double* w3 = w2 + n_factors;
+    int64_t c = 0;
+    for (; c + 8 <= n_axes; c += 8) {
+        Doubles a0{}, a1{}, b0{}, b1{}, c0{}, c1{}, d0{}, d1{};
+        for (int64_t j = 0; j < n_factors; ++j) {
+            Doubles x0, x1;
+            __builtin_memcpy(&x0, axes + j * n_axes + c, sizeof x0);
+            __builtin_memcpy(&x1, axes + j * n_axes + c + 4, sizeof x1);
+            a0 += w0[j] * x0;
+            a1 += w0[j] * x1;
+            b0 += w1[j] * x0;
+            b1 += w1[j] * x1;
+            c0 += w2[j] * x0;
+            c1 += w2[j] * x1;
+            d0 += w3[j] * x0;
+            d1 += w3[j] * x1;
+        }
+        const Doubles sums[8] = {a0, a1, b0, b1, c0, c1, d0, d1};
+        for (int64_t r = 0; r < ROWS_TURNED; ++r)
+            __builtin_memcpy(turned + r * stride + c, sums + 2 * r, 2 * sizeof a0);
     }
-    for (int64_t c = 0; c < n_factors; ++c) rotated[c] = static_cast<float>(sums[c]);
+    for (; c < n_axes; ++c)
+        for (int64_t r = 0; r < ROWS_TURNED; ++r) {
+            double sum = 0.0;
+            for (int64_t j = 0; j < n_factors; ++j) sum += wide[r * n_factors + j] * axes[j * n_axes + c];
+            turned[r * stride + c] = sum;
+        }
 }
 
+// Rotated coordinates are rounded once.
 void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how, const Workspace& space,
              float* prepared) {
     for (int64_t row = 0; row < n_rows; ++row) {
         const float* z = factors + row * n_factors;
         float* out = prepared + row * n_factors;
-        if (how.rotation)
-            rotate_row(z, n_factors, how.rotation, space.sums, out);
-        else
+        if (how.rotation) {
+            const int64_t at = row % ROWS_TURNED;
+            if (at == 0)
+                turn_rows(z, n_rows - row < ROWS_TURNED ? n_rows - row : ROWS_TURNED, n_factors, how.rotation,
+                          n_factors, space.wide, n_factors, space.turned);
+            for (int64_t j = 0; j < n_factors; ++j) out[j] = static_cast<float>(space.turned[at * n_factors + j]);
+        } else {
             for (int64_t j = 0; j < n_factors; ++j) out[j] = z[j];
+        }
         double cut = how.threshold;
         if (how.relative) cut *= __builtin_sqrt(sum_of_squares(out, n_factors) / static_cast<double>(n_factors));
         for (int64_t j = 0; j < n_factors; ++j) {

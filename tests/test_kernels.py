@@ -162,6 +162,32 @@ def test_query_codes_equal_their_twin(queries, data):
             assert found.tobytes() == wanted.tobytes()
 
 
+@given(factors=factor_matrices(max_rows=150, max_factors=70), data=st.data())
+def test_item_codes_equal_their_twin_and_bound_scores(factors, data):
+    factors = factors.clip(-1e18, 1e18)
+    n, k = factors.shape
+    head = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q[:, : data.draw(st.integers(1, k))].copy()
+    size = head.shape[1] + 1 + (head.shape[1] + 1) % 2
+    n_blocks = -(-n // 64)
+
+    def coded(kernels, level):
+        codes, offsets = np.empty(n_blocks * 64 * size, np.int8), np.empty(n_blocks * 64, np.int16)
+        terms = np.empty((n_blocks, 4))
+        kernels.code_items(factors, head, 127.0, 210.0, 1e-5, codes, offsets, terms, level)
+        return codes, offsets, terms
+
+    expected = coded(_twins, 0)
+    for level in LEVELS:
+        for found, wanted in zip(coded(native, level), expected, strict=True):
+            assert found.tobytes() == wanted.tobytes()
+    codes, _, terms = expected
+    whole = codes.reshape(n_blocks, size // 2, 64, 2).transpose(0, 2, 1, 3).reshape(n_blocks * 64, size)[:n]
+    coordinates = factors.astype(np.float64) @ head
+    off = coordinates - (whole * np.repeat(terms[:, 3], 64)[:n, None])[:, : head.shape[1]]
+    assert (np.linalg.norm(off, axis=1) <= np.repeat(terms[:, 1], 64)[:n] + 1e-300).all()
+    assert (np.linalg.norm(factors.astype(np.float64), axis=1) <= np.repeat(terms[:, 0], 64)[:n] + 1e-300).all()
+
+
 def test_wrong_arrays_are_refused_not_read():
     factors, tiles = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int8)
     with pytest.raises(ValueError, match="shapes differ"):

@@ -206,31 +206,34 @@ def scores_of(queries: Floats, factors: Floats) -> Floats:
     return stripes[:, :, 0]
 
 
-def _shortened(factors: Floats, head: Doubles, code_size: int) -> tuple[Doubles, Doubles]:
-    """Coordinates along the head's axes and the norm of the rest, and the sums of their squares."""
+def _squares_in_stripes(values: Doubles) -> Doubles:
+    """Sums of squares along the last axis in 4 fixed stripes folded in a fixed order."""
+    stripes = np.zeros((*values.shape[:-1], 4))
+    for first in range(0, values.shape[-1], 4):
+        part = values[..., first : first + 4]
+        stripes[..., : part.shape[-1]] += part * part
+    return (stripes[..., 0] + stripes[..., 2]) + (stripes[..., 1] + stripes[..., 3])
+
+
+def _shortened(factors: Floats, head: Doubles, code_size: int) -> Doubles:
+    """Coordinates along the head's axes and the norm of the rest."""
     n_factors, n_head = head.shape
     short = np.zeros((len(factors), code_size))
     for i in range(n_factors):
         short[:, :n_head] += factors[:, i, None].astype(np.float64) * head[i]
-    squares = np.zeros(len(factors))
-    for j in range(n_head):
-        squares += short[:, j] * short[:, j]
     if n_head < n_factors:
-        short[:, n_head] = np.sqrt(np.maximum(_sums_of_squares(factors) * (1.0 + 1e-11) - squares, 0.0))
-        squares += short[:, n_head] * short[:, n_head]
-    return short, squares
+        rest = _sums_of_squares(factors) * (1.0 + 1e-11) - _squares_in_stripes(short)
+        short[:, n_head] = np.sqrt(np.maximum(rest, 0.0))
+    return short
+
+
+def _scales(norms: Doubles, largest_places: Doubles, largest: float, longest: float) -> Doubles:
+    scales = np.maximum(norms / longest, largest_places / largest)
+    return np.where(scales > 2.0**-1000, scales, 1.0)
 
 
 def _nearest(values: Doubles) -> Doubles:
     return np.trunc(np.where(values < 0, values - 0.5, values + 0.5))
-
-
-def _norms_in_order(values: Doubles) -> Doubles:
-    """Norms along the last axis, summed in order."""
-    squares = np.zeros(values.shape[:-1])
-    for j in range(values.shape[-1]):
-        squares += values[..., j] * values[..., j]
-    return np.sqrt(squares)
 
 
 def code_queries(
@@ -243,12 +246,11 @@ def code_queries(
     level: int,
 ) -> None:
     """Code queries by their coordinates along the head's axes and the norm of the rest; norms, errors and scales."""
-    short, squares = _shortened(queries, head, codes.shape[1])
-    norms = np.sqrt(squares)
-    scales = np.maximum(norms / longest, np.abs(short).max(axis=1) / largest)
-    scales[scales == 0] = 1
-    whole = _nearest(short / scales[:, None])
-    errors = _norms_in_order(short - whole * scales[:, None])
+    short = _shortened(queries, head, codes.shape[1])
+    norms = np.sqrt(_squares_in_stripes(short))
+    scales = _scales(norms, np.abs(short).max(axis=1), largest, longest)
+    whole = _nearest(short * (1.0 / scales)[:, None])
+    errors = np.sqrt(_squares_in_stripes(short - whole * scales[:, None]))
     codes[:] = whole + 64
     terms[:] = np.stack([norms * (1.0 + 1e-6), errors * (1.0 + 1e-6), scales], axis=1)
 
@@ -269,16 +271,16 @@ def code_items(
     if not n:
         return
     size = len(codes) // len(offsets)
-    short, squares, norms = np.zeros((n_blocks * 64, size)), np.zeros(n_blocks * 64), np.zeros(n_blocks * 64)
-    short[:n], squares[:n] = _shortened(factors, head, size)
+    short, norms = np.zeros((n_blocks * 64, size)), np.zeros(n_blocks * 64)
+    short[:n] = _shortened(factors, head, size)
     norms[:n] = np.sqrt(_sums_of_squares(factors))
     blocks = short.reshape(n_blocks, 64, size)
-    short_norms = np.sqrt(squares.reshape(n_blocks, 64).max(axis=1))
-    scales = np.maximum(short_norms / longest, np.abs(blocks).max(axis=(1, 2)) / largest)
-    scales[scales == 0] = 1
-    whole = _nearest(blocks / scales[:, None, None])
+    short_norms = np.sqrt(_squares_in_stripes(blocks).max(axis=1))
+    scales = _scales(short_norms, np.abs(blocks).max(axis=(1, 2)), largest, longest)
+    whole = _nearest(blocks * (1.0 / scales)[:, None, None])
     coded = whole * scales[:, None, None]
-    errors, coded_norms = _norms_in_order(blocks - coded).max(axis=1), _norms_in_order(coded).max(axis=1)
+    errors = np.sqrt(_squares_in_stripes(blocks - coded).max(axis=1))
+    coded_norms = np.sqrt(_squares_in_stripes(coded).max(axis=1))
     longest_norms = norms.reshape(n_blocks, 64).max(axis=1)
     spare = longest_norms * room
     block_terms[:] = np.stack(
