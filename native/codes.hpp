@@ -35,13 +35,18 @@ void shorten(const float* factors, int64_t count, int64_t n_factors, const doubl
     }
 }
 
+// The largest place, whatever its sign; size is a multiple of four.
 double largest_place(const double* terse, int64_t size) {
-    double largest = 0.0;
-    for (int64_t j = 0; j < size; ++j) {
-        const double place = __builtin_fabs(terse[j]);
-        largest = place > largest ? place : largest;
+    Doubles most{};
+    for (int64_t j = 0; j < size; j += 4) {
+        Doubles four;
+        __builtin_memcpy(&four, terse + j, sizeof four);
+        four = four < 0.0 ? -four : four;
+        most = four > most ? four : most;
     }
-    return largest;
+    const double a = most[0] > most[1] ? most[0] : most[1];
+    const double b = most[2] > most[3] ? most[2] : most[3];
+    return a > b ? a : b;
 }
 
 // What one step of a code stands for, so that no place and no norm of a code is too large.
@@ -124,9 +129,11 @@ void code_items(const float* factors, int64_t n_items, int64_t n_factors, const 
             for (int64_t j = 0; at >= count && j < size; ++j) row[j] = 0.0;
             code_places(row, size, scale, places, off);
             int32_t sum = 0;
-            for (int64_t j = 0; j < coding.code_size; ++j) {
-                sum += places[j];
-                block_codes[(j / 2 * BLOCK_ITEMS + at) * 2 + j % 2] = static_cast<int8_t>(places[j]);
+            for (int64_t j = 0; j < coding.code_size; j += 2) {
+                int8_t* pair = block_codes + (j / 2 * BLOCK_ITEMS + at) * 2;
+                pair[0] = static_cast<int8_t>(places[j]);
+                pair[1] = static_cast<int8_t>(places[j + 1]);
+                sum += places[j] + places[j + 1];
             }
             offsets[first + at] = static_cast<int16_t>(static_cast<uint16_t>(-QUERY_OFFSET * sum));
             raise(error, sum_of_squares(off, size));

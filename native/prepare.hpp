@@ -43,8 +43,8 @@ void turn_rows(const float* rows, int64_t n_rows, int64_t n_factors, const doubl
     const double* w1 = w0 + n_factors;
     const double* w2 = w1 + n_factors;
     const double* w3 = w2 + n_factors;
-    int64_t c = 0;
-    for (; c + 8 <= n_axes; c += 8) {
+    for (int64_t next = 0; n_axes >= 8 && next < n_axes; next += 8) {
+        const int64_t c = next < n_axes - 8 ? next : n_axes - 8;  // the last eight may have been there before
         Doubles a0{}, a1{}, b0{}, b1{}, c0{}, c1{}, d0{}, d1{};
         for (int64_t j = 0; j < n_factors; ++j) {
             Doubles x0, x1;
@@ -63,7 +63,7 @@ void turn_rows(const float* rows, int64_t n_rows, int64_t n_factors, const doubl
         for (int64_t r = 0; r < ROWS_TURNED; ++r)
             __builtin_memcpy(turned + r * stride + c, sums + 2 * r, 2 * sizeof a0);
     }
-    for (; c < n_axes; ++c)
+    for (int64_t c = 0; n_axes < 8 && c < n_axes; ++c)
         for (int64_t r = 0; r < ROWS_TURNED; ++r) {
             double sum = 0.0;
             for (int64_t j = 0; j < n_factors; ++j) sum += wide[r * n_factors + j] * axes[j * n_axes + c];

@@ -7,13 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._core import thread_count
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.retrieval.codes import Axes, Codes
 from tessella.retrieval.postings import Postings
 from tessella.schema import Schema
 
-PILE = 3
+PILE = 8
+MOST_DEAD = 1 / 3  # of a segment
 MAX_ROWS = 2**31 - 1
 
 
@@ -240,17 +242,18 @@ def merged(segments: tuple[Segment, ...], fitted: Fitted, *, renumber: bool = Fa
         np.argsort(np.argsort(rows)).astype(np.int32) if renumber else rows,
         np.concatenate([segment.is_new[live] for segment, live in parts]),
         fitted,
+        thread_count(None),
     )
 
 
 def tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
-    """Merge what has piled up: three segments of about one size become one; one that is mostly dead is made anew.
+    """Merge what has piled up: four segments of about one size become one; one with many dead items is made anew.
 
-    So an item is merged about log3(n) times in its life, and there are never more than a few segments of each size.
+    So an item is merged about log4(n) times in its life, and there are never more than a few segments of each size.
     """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):
-        if 2 * segment.n_live < len(segment):
+        if len(segment) - segment.n_live > MOST_DEAD * len(segment):
             kept[at] = merged((segment,), fitted)
     while len(kept) >= PILE and kept[-PILE].n_live < PILE * kept[-1].n_live:
         kept[-PILE:] = [merged(tuple(kept[-PILE:]), fitted)]
