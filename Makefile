@@ -52,7 +52,7 @@ stubs: $(INSTALLED)  ## Write the native module's type stub anew
 bench: $(INSTALLED)  ## Measure the mapping: ratios of one run, and peak memory
 	@$(BIN)/python benchmarks/bench_mapping.py
 
-bench-index: $(PEERS_VENV)/.installed  ## Measure exact search against faiss, hnswlib and ScaNN (in a venv of its own)
+bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswlib and ScaNN, memory and churn (own venv)
 	@$(PEERS_VENV)/bin/python benchmarks/bench_index.py
 
 $(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src/tessella/*.py src/tessella/*/*.py)

@@ -1,4 +1,4 @@
-"""Exact, certified search against faiss Flat and the best approximate peers: one thread, one run, recall with speed.
+"""Exact and slots search against faiss, ScaNN and hnswlib: one thread, one run, recall with speed; memory and churn.
 
 Real factors are read from factors/ in the folder that TESSELLA_DATA names (or ../shared/data): a folder for each set,
 with items.npy and users.npy. Sets that are not there are left out. Appends to results/index.jsonl.
@@ -7,6 +7,7 @@ with items.npy and users.npy. Sets that are not there are left out. Appends to r
 import argparse
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import measure
@@ -23,7 +24,10 @@ EXACT_GOALS = {
     "gaussian 10,000 x 50": 1.5,
     "skewed 1,000,000 x 64": 10.0,
 }
-PEER_GOALS = {"gowalla-als-k64": 1.3, "gowalla-als-alpha20-k64": 1.3}
+ALS = ("gowalla-als-k64", "gowalla-als-alpha20-k64")
+RECALLS = (0.90, 0.95, 0.99)
+EFFORTS = [(budget, slots) for budget in (100, 200, 300, 400, 600) for slots in (16, 24, 40)]
+CHURN_SET = "gowalla-als-alpha20-k64"
 
 
 def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:
@@ -58,12 +62,12 @@ def recall(found: np.ndarray, exact: np.ndarray, items: np.ndarray, users: np.nd
     return hits / (K * len(found))
 
 
-def latencies(index: ts.Index, users: np.ndarray) -> tuple[float, float]:
+def latencies(search: Callable[[np.ndarray], object], users: np.ndarray) -> tuple[float, float]:
     """Microseconds of single queries from Python: median and 99th percentile."""
     taken = []
-    for user in users[:500]:
+    for user in users[:1000]:
         start = time.perf_counter()
-        index.search(user, K, threads=1)
+        search(user)
         taken.append(time.perf_counter() - start)
     return float(1e6 * np.median(taken)), float(1e6 * np.percentile(taken, 99))
 
@@ -71,59 +75,157 @@ def latencies(index: ts.Index, users: np.ndarray) -> tuple[float, float]:
 def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
     """Print and return the figures of one set."""
     start = time.perf_counter()
-    index = ts.Index.build(items)
+    index = ts.Index.build(items, threads=1)
     build = time.perf_counter() - start
+    exact = index.search(users, K, threads=1)
     flat = peers.flat(items)
-    calls = {"exact": lambda: index.search(users, K, threads=1).ids, "flat": lambda: flat.search(users, K)}
-    seconds = measure.alternate(calls, repeats)
-    found = index.search(users, K, threads=1)
-    beyond = (index.nbytes - items.nbytes) / len(items)
-    ratio = measure.best_ratio(seconds, "flat", "exact")
-    median, slow = latencies(index, users)
-    print(f"\n{name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}")
-    print(f"  tessella exact   recall {recall(found.ids, flat.search(users, K), items, users):.4f}  "
-          f"{len(users) / min(seconds['exact']):>9,.0f} q/s  {found.scored.mean():.0f} scored  built in {build:.2f} s  "
-          f"{beyond:.0f} bytes an item beyond factors  single query {median:.0f} us, p99 {slow:.0f} us")  # fmt: skip
-    print(f"  faiss Flat       recall 1.0000  {len(users) / min(seconds['flat']):>9,.0f} q/s")
-    print(f"  exact over Flat: {ratio:.1f}{goal(ratio, EXACT_GOALS.get(name))}")
-    figures: dict[str, object] = {"set": name, "over_flat": ratio, "scored": float(found.scored.mean()), "build": build}
+    print(f"\n{name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}, built in {build:.3f} s")
+    figures: dict[str, object] = {"set": name, "build": build, "memory": memory(name, index, items)}
+    calls: dict[str, Callable[[], object]] = {
+        "tessella exact": lambda: index.search(users, K, threads=1),
+        "faiss Flat": lambda: flat.search(users, K),
+    }
+    recalls = {"tessella exact": recall(exact.ids, flat.search(users, K), items, users), "faiss Flat": 1.0}
     if len(items) <= 200_000:
-        figures |= against_peers(name, index, items, users, build)
+        effort = best_effort(index, exact.ids, items, users)
+        if effort is not None:
+            budget, max_slots, recalls["tessella slots"] = effort
+            calls["tessella slots"] = lambda: index.search(users, K, budget=budget, max_slots=max_slots, threads=1)
+            print(f"  slots search reaches 0.99 with a budget of {budget} and {max_slots} slots")
+        fastest, hnsw_build = best_peers(exact.ids, items, users)
+        for level, peer in fastest.items():
+            calls[f"peer {level}"], recalls[f"peer {level}"] = lambda peer=peer: peer[1].search(users, K), peer[2]
+        figures |= {"hnsw_over_build": hnsw_build / build, "peers": {k: str(v[1]) for k, v in fastest.items()}}
+    seconds = measure.alternate(calls, repeats)
+    for call, taken in seconds.items():
+        print(f"  {call:<16} recall {recalls[call]:.4f}  {len(users) / min(taken):>9,.0f} q/s")
+        figures[call] = {"recall": recalls[call], "queries_per_second": len(users) / min(taken)}
+    print(f"  exact search scored {exact.scored.mean():.0f} items a query, and proved {exact.certified.mean():.0%}")
+    for way, call in {"exact": {}, "slots": {"budget": 40 * K}}.items():
+        middle, slow = latencies(lambda user, call=call: index.search(user, K, threads=1, **call), users)
+        print(f"  single query, {way}: {middle:.0f} us, p99 {slow:.0f} us")
+        figures[f"single_{way}"] = (middle, slow)
+    return figures | ratios(name, seconds, figures)
+
+
+def ratios(name: str, seconds: dict[str, list[float]], figures: dict[str, object]) -> dict[str, float]:
+    """Print and return how many times as fast we are as others in the same turns."""
+    found: dict[str, float] = {}
+
+    def compare(ours: str, theirs: str, least: float | None) -> None:
+        if ours in seconds and theirs in seconds:
+            ratio = measure.median_ratio(seconds, theirs, ours)
+            print(f"  {ours} over {theirs}: {ratio:.2f}{goal(ratio, least)}")
+            found[f"{ours} over {theirs}"] = ratio
+
+    compare("tessella exact", "faiss Flat", EXACT_GOALS.get(name))
+    compare("tessella exact", "peer 0.99", 1.3 if name in ALS else None)
+    compare("tessella slots", "peer 0.99", 1.0 if name in ALS else None)
+    if "hnsw_over_build" in figures:
+        compare("tessella exact", "peer hnswlib", 4.0 if name in ALS else None)
+        compare("tessella slots", "peer hnswlib", 4.0 if name in ALS else None)
+        if "peer hnswlib" not in seconds:
+            print("  hnswlib never reaches a recall of 0.90")
+        ratio = float(figures["hnsw_over_build"])  # type: ignore[arg-type]
+        print(f"  build, hnswlib over tessella: {ratio:.0f}{goal(ratio, 50.0 if name in ALS else None)}")
+    return found
+
+
+def memory(name: str, index: ts.Index, items: np.ndarray) -> dict[str, float]:
+    """Print and return bytes an item of every part of an index."""
+    parts = {part: size / len(items) for part, size in index.memory.items()}
+    both = sum(size for part, size in parts.items() if part != "factors")
+    slots = both - parts["codes"]
+    print("  bytes an item: " + ", ".join(f"{part} {size:.1f}" for part, size in parts.items()))
+    wanted = 64 if items.shape[1] == 64 and name in ALS else None
+    print(f"  beyond factors: {both:.1f}{goal(-both, -80.0 if wanted else None)}, "
+          f"without the codes of exact search {slots:.1f}{goal(-slots, -24.0 if wanted else None)}")  # fmt: skip
+    return parts
+
+
+def best_effort(index: ts.Index, exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple | None:
+    """The budget and slots with which slots search is fastest at a recall of 0.99, and that recall."""
+    reached = []
+    for budget, max_slots in EFFORTS:
+
+        def search(budget: int = budget, max_slots: int = max_slots) -> ts.SearchResult:
+            return index.search(users, K, budget=budget, max_slots=max_slots, threads=1)
+
+        got = recall(search().ids, exact, items, users)
+        if got >= 0.99:
+            reached.append((min(measure.alternate({"slots": search}, 3)["slots"]), budget, max_slots, got))
+    return min(reached)[1:] if reached else None
+
+
+def best_peers(exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple[dict[str, tuple], float]:
+    """The fastest peer at each recall, with its seconds and recall, hnswlib's fastest at 0.90, and its build time."""
+    fastest: dict[str, tuple] = {}
+    hnsw_build = 0.0
+    for family in (peers.ivf_augmented, peers.scann_tree, peers.hnsw):
+        own: dict[float, tuple] = {}
+        for peer in family(items):
+            hnsw_build = peer.build_seconds if family is peers.hnsw else hnsw_build
+            got = recall(peer.search(users, K), exact, items, users)
+            seconds = min(measure.alternate({peer.name: lambda peer=peer: peer.search(users, K)}, 2)[peer.name])
+            for level in RECALLS:
+                if got >= level and (level not in own or seconds < own[level][0]):
+                    own[level] = (seconds, peer, got)
+        for level in RECALLS:
+            if level not in own:
+                print(f"  at {level:.2f}: -  {family.__name__} does not reach it")
+                continue
+            seconds, peer, got = own[level]
+            print(f"  at {level:.2f}: {len(users) / seconds:>9,.0f} q/s  {peer.name}, {peer.setting}, recall {got:.4f}")
+            if f"{level:.2f}" not in fastest or seconds < fastest[f"{level:.2f}"][0]:
+                fastest[f"{level:.2f}"] = own[level]
+        if family is peers.hnsw and own:
+            fastest["hnswlib"] = own[min(own)]
+    return fastest, hnsw_build
+
+
+def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
+    """Print and return how fast items come and go while the index is searched, and what that leaves of its speed."""
+    rng = np.random.default_rng(0)
+    new = items[rng.integers(0, len(items), 100_000)] * rng.uniform(0.9, 1.1, (100_000, 1)).astype(np.float32)
+    index = ts.Index.build(items)
+    added = removed = 0.0
+    for first in range(0, len(new), 1000):
+        start = time.perf_counter()
+        index.add(new[first : first + 1000], len(items) + np.arange(first, first + 1000))
+        added += time.perf_counter() - start
+        newest = int(index.search(users[first // 1000], K, allow=[len(items) + first]).ids[0])
+        if newest != len(items) + first:
+            raise RuntimeError("an item that was added is not seen by the next search")
+    leaving = rng.permutation(index.ids)[:50_000]
+    for first in range(0, len(leaving), 1000):
+        start = time.perf_counter()
+        index.remove(leaving[first : first + 1000])
+        removed += time.perf_counter() - start
+        index.search(users[first // 1000], K)
+    fresh = ts.Index.build(index[index.ids], index.ids)
+    calls = {name: lambda index=index: index.search(users, K, threads=1) for name, index in
+             {"changed": index, "fresh": fresh}.items()}  # fmt: skip
+    seconds = measure.alternate(calls, repeats)
+    same = np.mean(index.search(users, K).ids == fresh.search(users, K).ids)
+    figures = {
+        "added_per_second": len(new) / added,
+        "removed_per_second": len(leaving) / removed,
+        "changed_over_fresh": measure.median_ratio(seconds, "fresh", "changed"),
+    }
+    print(f"\nchurn of {CHURN_SET}: 100,000 items come, 50,000 go, 1,000 at a time, with a search after each")
+    print(f"  added   {figures['added_per_second']:>9,.0f} a second{goal(figures['added_per_second'], 100_000)}")
+    print(f"  removed {figures['removed_per_second']:>9,.0f} a second{goal(figures['removed_per_second'], 200_000)}")
+    ratio = figures["changed_over_fresh"]
+    print(f"  search afterwards over a fresh build: {ratio:.2f}{goal(ratio, 0.8)}, {same:.1%} of answers the same")
     return figures
 
 
-def against_peers(name: str, index: ts.Index, items: np.ndarray, users: np.ndarray, build: float) -> dict[str, object]:
-    """The best setting of each approximate peer at three recalls, and exact search over the best at 0.99."""
-    exact = index.search(users, K, threads=1).ids
-    best: dict[float, tuple[float, str]] = {}
-    hnsw_build = 0.0
-    for family in (peers.ivf_augmented, peers.scann_tree, peers.hnsw):
-        reached: dict[float, tuple[float, str]] = {}
-        for peer in family(items):
-            hnsw_build = peer.build_seconds if peer.name.startswith("hnsw") else hnsw_build
-            seconds = min(measure.alternate({peer.name: lambda peer=peer: peer.search(users, K)}, 2)[peer.name])
-            got = recall(peer.search(users, K), exact, items, users)
-            for level in (0.90, 0.95, 0.99):
-                if got >= level and (level not in reached or seconds < reached[level][0]):
-                    reached[level] = (seconds, f"{peer.name}, {peer.setting}, recall {got:.4f}")
-        for level in (0.90, 0.95, 0.99):
-            text = f"{len(users) / reached[level][0]:>9,.0f} q/s  {reached[level][1]}" if level in reached else "-"
-            print(f"  at {level:.2f}: {text}" if level in reached else f"  at {level:.2f}: - ({family.__name__})")
-            if level in reached and (level not in best or reached[level][0] < best[level][0]):
-                best[level] = reached[level]
-    taken = min(measure.alternate({"exact": lambda: index.search(users, K, threads=1)}, 5)["exact"])
-    if 0.99 in best:
-        ratio = best[0.99][0] / taken
-        print(f"  exact over the best approximate peer at 0.99: {ratio:.2f}{goal(ratio, PEER_GOALS.get(name))}")
-    print(f"  build, hnswlib over tessella: {hnsw_build / build:.0f}")
-    return {"best_peers": {str(level): value for level, value in best.items()}, "exact_seconds": taken}
-
-
 def goal(value: float, least: float | None) -> str:
-    """The goal beside a figure, and whether it was missed."""
+    """The goal beside a figure, and whether it was missed; negative figures are to be small."""
     if least is None:
         return ""
-    return f"  (goal: at least {least:g}{'' if value >= least else '; MISSED'})"
+    wanted = f"at least {least:g}" if least > 0 else f"at most {-least:g}"
+    return f"  (goal: {wanted}{'' if value >= least else '; MISSED'})"
 
 
 def main() -> None:
@@ -138,6 +240,8 @@ def main() -> None:
     for name, (items, users) in sets(options.only).items():
         figures = measure_set(name, items, np.ascontiguousarray(users), options.repeats)
         measure.record("index", figures)
+        if name == CHURN_SET:
+            measure.record("churn", churn(items, np.ascontiguousarray(users), options.repeats))
 
 
 if __name__ == "__main__":

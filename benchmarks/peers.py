@@ -54,7 +54,7 @@ def ivf_augmented(item_factors: np.ndarray) -> Iterator[Peer]:
 
         return search
 
-    for probes in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+    for probes in (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 96, 128, 256):
         yield Peer("faiss IVF augmented", f"{n_lists} lists, {probes} probed", seconds, search_with(probes))
 
 
@@ -101,7 +101,7 @@ def scann_tree(item_factors: np.ndarray) -> Iterator[Peer]:
         return search
 
     for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4):
-        for reordered in (30, 100, 300, 1000):
+        for reordered in (30, 100, 200, 300, 1000):
             probed = max(1, int(share * leaves))
             setting = f"{probed} of {leaves} leaves, {reordered} reordered"
             yield Peer("ScaNN", setting, seconds, search_with(probed, reordered))
