@@ -9,7 +9,7 @@ PEERS_VENV := .venv-peers
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types format stubs bench bench-index docs asan no-compiler clean
+.PHONY: help demo test stress lint types format stubs bench bench-index docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: $(INSTALLED)  ## Map generated factors, print what the map does, save a pi
 
 test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs
 	@$(BIN)/python -m pytest -q
+
+stress: $(INSTALLED)  ## Search from three threads for a minute while items change
+	@$(BIN)/python tests/stress.py 60
 
 lint: $(INSTALLED) types  ## Check style, types, native formatting and the native stub
 	@$(BIN)/ruff check .
