@@ -19,20 +19,12 @@ double sum_of_squares(const double* values, int64_t n) {
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-// Short vectors of up to four factors, `rounded_size` apart.
-void shorten(const float* factors, int64_t count, int64_t n_factors, const double* head, int64_t n_head,
-             int64_t code_size, double* wide, double* terse) {
-    const int64_t size = rounded_size(code_size);
-    turn_rows(factors, count, n_factors, head, n_head, wide, size, terse);
-    for (int64_t r = 0; r < count; ++r) {
-        double* row = terse + r * size;
-        for (int64_t j = n_head; j < size; ++j) row[j] = 0.0;
-        if (n_head == n_factors) continue;
-        // The subtraction may lose 1e-15 of the square; a little more is added.
-        const double rest =
-            sum_of_squares(factors + r * n_factors, n_factors) * (1.0 + 1e-11) - sum_of_squares(row, size);
-        row[n_head] = rest > 0.0 ? __builtin_sqrt(rest) : 0.0;
-    }
+// The last place of a short vector: the norm of what is not in the others, or a little more.
+void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spare, int64_t size, double* terse) {
+    for (int64_t j = n_head; j < size; ++j) terse[j] = 0.0;
+    if (n_head == n_factors) return;
+    const double rest = sum_of_squares(factor, n_factors) * (1.0 + spare) - sum_of_squares(terse, size);
+    terse[n_head] = rest > 0.0 ? __builtin_sqrt(rest) : 0.0;
 }
 
 // The largest place, whatever its sign; size is a multiple of four.
@@ -84,9 +76,9 @@ void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, co
         double* row = terse + query % ROWS_TURNED * size;
         if (query % ROWS_TURNED == 0) {
             const int64_t count = n_queries - query < ROWS_TURNED ? n_queries - query : ROWS_TURNED;
-            shorten(queries + query * n_factors, count, n_factors, coding.head, coding.n_head, coding.code_size,
-                    scratch, terse);
+            turn_rows(queries + query * n_factors, count, n_factors, coding.head, coding.n_head, scratch, size, terse);
         }
+        add_tail(queries + query * n_factors, n_factors, coding.n_head, 1e-11, size, row);
         const double norm = __builtin_sqrt(sum_of_squares(row, size));
         const double scale = scale_for(norm, largest_place(row, size), coding.largest, coding.longest);
         code_places(row, size, scale, places, off);
@@ -96,11 +88,11 @@ void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, co
     }
 }
 
-// A block's codes lie in pairs of places, item by item, as a scan reads them.
-void code_items(const float* factors, int64_t n_items, int64_t n_factors, const ItemCoding& coding, double* scratch,
-                int8_t* codes, int16_t* offsets, BlockTerms* terms) {
+// A block's codes lie in pairs of places, item by item, as a scan reads them. Turned factors are rounded to float32:
+// the tail has room for that, and so have the terms.
+void code_items(const float* factors, const float* turned, int64_t n_items, int64_t n_factors, const ItemCoding& coding,
+                double* terse, int8_t* codes, int16_t* offsets, BlockTerms* terms) {
     const int64_t size = rounded_size(coding.code_size);
-    double* terse = scratch + ROWS_TURNED * n_factors;
     const auto raise = [](double& most, double value) { most = value > most ? value : most; };
     int32_t places[MAX_CODE_SIZE];
     double off[MAX_CODE_SIZE];
@@ -112,9 +104,8 @@ void code_items(const float* factors, int64_t n_items, int64_t n_factors, const 
         double largest = 0.0;
         for (int64_t at = 0; at < count; ++at) {
             const float* factor = factors + (first + at) * n_factors;
-            if (at % ROWS_TURNED == 0)
-                shorten(factor, count - at < ROWS_TURNED ? count - at : ROWS_TURNED, n_factors, coding.head,
-                        coding.n_head, coding.code_size, scratch, terse + at * size);
+            for (int64_t j = 0; j < coding.n_head; ++j) terse[at * size + j] = turned[(first + at) * n_factors + j];
+            add_tail(factor, n_factors, coding.n_head, 3e-7, size, terse + at * size);
             raise(norm, sum_of_squares(factor, n_factors));
             raise(short_norm, sum_of_squares(terse + at * size, size));
             raise(largest, largest_place(terse + at * size, size));

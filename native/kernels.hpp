@@ -79,12 +79,11 @@ struct Codes {
 };
 
 struct ItemCoding {
-    const double* head;  // (n_factors, n_head) axes as columns
-    int64_t n_head;
+    int64_t n_head;  // coordinates of a turned factor that are coded
     int64_t code_size;
     double largest;
     double longest;
-    double room;  // how much of a norm the rounding of scores may take
+    double room;  // how much of a norm rounding may take, that of scores and that of turned factors
 };
 
 struct Queries {
@@ -179,9 +178,10 @@ struct Kernels {
                          double* scratch, uint8_t* codes, QueryTerms* terms);
     // Puts each query's answers in order, best first.
     void (*sort_found)(const BestArrays& found, int64_t n_queries);
-    // `scratch` holds 4 * n_factors numbers and BLOCK_ITEMS codes, their size rounded up to 4.
-    void (*code_items)(const float* factors, int64_t n_items, int64_t n_factors, const ItemCoding& coding,
-                       double* scratch, int8_t* codes, int16_t* offsets, BlockTerms* terms);
+    // `turned` holds the factors along the principal axes; `terse` is scratch for BLOCK_ITEMS codes, their size rounded
+    // up to 4.
+    void (*code_items)(const float* factors, const float* turned, int64_t n_items, int64_t n_factors,
+                       const ItemCoding& coding, double* terse, int8_t* codes, int16_t* offsets, BlockTerms* terms);
     // Offers every live item to every query's best k, leaving out those that cannot be among them.
     void (*exact_scan)(const Items& items, const Codes& codes, const Queries& queries, const QueryCodes& coded,
                        const BestArrays& found);

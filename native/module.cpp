@@ -198,25 +198,23 @@ void sort_found(Matrix<float> scores, Matrix<int64_t> answers, Vector<int64_t> c
     kernels.sort_found(found, static_cast<int64_t>(scores.shape(0)));
 }
 
-void code_items(Matrix<const float> factors, Matrix<const double> head, double largest, double longest, double room,
-                Vector<int8_t> codes, Vector<int16_t> offsets, Matrix<double> block_terms, int64_t level) {
+void code_items(Matrix<const float> factors, Matrix<const float> turned, int64_t n_head, double largest, double longest,
+                double room, Vector<int8_t> codes, Vector<int16_t> offsets, Matrix<double> block_terms, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     require_width(factors);
+    require_same_shape(factors, turned);
     const size_t n_blocks = blocks_of(factors.shape(0));
-    require(head.shape(0) == factors.shape(1) && head.shape(1) <= head.shape(0), "shapes differ");
+    require(n_head >= 1 && n_head <= columns_of(factors), "the head is wider than the factors");
     require(block_terms.shape(0) == n_blocks && block_terms.shape(1) == 4 && offsets.shape(0) == n_blocks * BLOCK_ITEMS,
             "shapes differ");
-    const size_t code_size = n_blocks ? codes.shape(0) / offsets.shape(0) : head.shape(1) + 1;
-    require(
-        codes.shape(0) == code_size * offsets.shape(0) && code_size > head.shape(1) && code_size <= head.shape(1) + 2,
-        "shapes differ");
+    const int64_t code_size = n_head + 1 + (n_head + 1) % 2;
+    require(codes.shape(0) == static_cast<size_t>(code_size) * offsets.shape(0), "shapes differ");
     require(largest >= 1.0 && largest <= 127.0 && longest >= 1.0, "codes do not fit their places");
-    std::vector<double> scratch(4 * factors.shape(1) + (code_size + 3) * BLOCK_ITEMS);
-    const ItemCoding coding = {
-        head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(code_size), largest, longest, room};
+    std::vector<double> terse(static_cast<size_t>(code_size + 3) * BLOCK_ITEMS);
     nb::gil_scoped_release unlocked;
-    kernels.code_items(factors.data(), rows_of(factors), columns_of(factors), coding, scratch.data(), codes.data(),
-                       offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
+    kernels.code_items(factors.data(), turned.data(), rows_of(factors), columns_of(factors),
+                       {n_head, code_size, largest, longest, room}, terse.data(), codes.data(), offsets.data(),
+                       reinterpret_cast<BlockTerms*>(block_terms.data()));
 }
 
 // Rows are not looked at: that would cost as much as a search.
@@ -379,8 +377,9 @@ NB_MODULE(_native, m) {
     const auto optional = [](const char* name) { return nb::arg(name).noconvert().none(); };
     m.def("sort_found", &sort_found, array("scores"), array("answers"), array("counts"), "level"_a,
           "Puts each query's answers in order, best first.");
-    m.def("code_items", &code_items, factors, array("head"), "largest"_a, "longest"_a, "room"_a, array("codes"),
-          array("offsets"), array("block_terms"), "level"_a, "Codes items in blocks, with the terms of their bounds.");
+    m.def("code_items", &code_items, factors, array("turned"), "n_head"_a, "largest"_a, "longest"_a, "room"_a,
+          array("codes"), array("offsets"), array("block_terms"), "level"_a,
+          "Codes items in blocks, with the terms of their bounds.");
     m.def("exact_scan", &exact_scan, factors, array("rows"), optional("dead"), "base"_a, array("codes"),
           array("offsets"), array("block_terms"), array("queries"), array("query_codes"), array("query_terms"),
           optional("allowed"), array("excluded"), array("excluded_starts"), array("scores"), array("answers"),

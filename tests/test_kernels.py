@@ -166,14 +166,17 @@ def test_query_codes_equal_their_twin(queries, data):
 def test_item_codes_equal_their_twin_and_bound_scores(factors, data):
     factors = factors.clip(-1e18, 1e18)
     n, k = factors.shape
-    head = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q[:, : data.draw(st.integers(1, k))].copy()
+    basis = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q.copy()
+    head = basis[:, : data.draw(st.integers(1, k))]
+    turned = np.empty_like(factors)
+    _twins.prepare(factors, basis, 0.0, False, turned, 0)
     size = head.shape[1] + 1 + (head.shape[1] + 1) % 2
     n_blocks = -(-n // 64)
 
     def coded(kernels, level):
         codes, offsets = np.empty(n_blocks * 64 * size, np.int8), np.empty(n_blocks * 64, np.int16)
         terms = np.empty((n_blocks, 4))
-        kernels.code_items(factors, head, 127.0, 210.0, 1e-5, codes, offsets, terms, level)
+        kernels.code_items(factors, turned, head.shape[1], 127.0, 210.0, 1e-5, codes, offsets, terms, level)
         return codes, offsets, terms
 
     expected = coded(_twins, 0)

@@ -81,7 +81,8 @@ class Kernels(Protocol):
     def code_items(
         self,
         factors: NDArray[np.float32],
-        head: NDArray[np.float64],
+        turned: NDArray[np.float32],
+        n_head: int,
         largest: float,
         longest: float,
         room: float,
@@ -227,6 +228,9 @@ def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: 
     Kernels release the GIL, so blocks run side by side. The helping threads end with the call, so a process may fork at
     any other time, and an interrupt waits only for the blocks under way.
     """
+    if len(blocks) == 1:
+        work(blocks[0])
+        return
     todo = deque(enumerate(blocks))
     errors: dict[int, BaseException] = {}
 

@@ -212,24 +212,21 @@ def _squares_in_stripes(values: Doubles) -> Doubles:
     for first in range(0, values.shape[-1], 4):
         part = values[..., first : first + 4]
         stripes[..., : part.shape[-1]] += part * part
-    return (stripes[..., 0] + stripes[..., 2]) + (stripes[..., 1] + stripes[..., 3])
+    sums: Doubles = (stripes[..., 0] + stripes[..., 2]) + (stripes[..., 1] + stripes[..., 3])
+    return sums
 
 
-def _shortened(factors: Floats, head: Doubles, code_size: int) -> Doubles:
-    """Coordinates along the head's axes and the norm of the rest."""
-    n_factors, n_head = head.shape
-    short = np.zeros((len(factors), code_size))
-    for i in range(n_factors):
-        short[:, :n_head] += factors[:, i, None].astype(np.float64) * head[i]
-    if n_head < n_factors:
-        rest = _sums_of_squares(factors) * (1.0 + 1e-11) - _squares_in_stripes(short)
+def _add_tails(short: Doubles, factors: Floats, n_head: int, spare: float) -> None:
+    """Put the norm of what is not in the first places, or a little more, into the next one."""
+    if n_head < factors.shape[1]:
+        rest = _sums_of_squares(factors) * (1.0 + spare) - _squares_in_stripes(short)
         short[:, n_head] = np.sqrt(np.maximum(rest, 0.0))
-    return short
 
 
 def _scales(norms: Doubles, largest_places: Doubles, largest: float, longest: float) -> Doubles:
-    scales = np.maximum(norms / longest, largest_places / largest)
-    return np.where(scales > 2.0**-1000, scales, 1.0)
+    scales: Doubles = np.maximum(norms / longest, largest_places / largest)
+    scales[scales <= 2.0**-1000] = 1  # so that its inverse is finite
+    return scales
 
 
 def _nearest(values: Doubles) -> Doubles:
@@ -246,7 +243,11 @@ def code_queries(
     level: int,
 ) -> None:
     """Code queries by their coordinates along the head's axes and the norm of the rest; norms, errors and scales."""
-    short = _shortened(queries, head, codes.shape[1])
+    n_factors, n_head = head.shape
+    short = np.zeros(codes.shape)
+    for i in range(n_factors):
+        short[:, :n_head] += queries[:, i, None].astype(np.float64) * head[i]
+    _add_tails(short, queries, n_head, 1e-11)
     norms = np.sqrt(_squares_in_stripes(short))
     scales = _scales(norms, np.abs(short).max(axis=1), largest, longest)
     whole = _nearest(short * (1.0 / scales)[:, None])
@@ -257,7 +258,8 @@ def code_queries(
 
 def code_items(
     factors: Floats,
-    head: Doubles,
+    turned: Floats,
+    n_head: int,
     largest: float,
     longest: float,
     room: float,
@@ -272,7 +274,8 @@ def code_items(
         return
     size = len(codes) // len(offsets)
     short, norms = np.zeros((n_blocks * 64, size)), np.zeros(n_blocks * 64)
-    short[:n] = _shortened(factors, head, size)
+    short[:n, :n_head] = turned[:, :n_head]
+    _add_tails(short[:n], factors, n_head, 3e-7)
     norms[:n] = np.sqrt(_sums_of_squares(factors))
     blocks = short.reshape(n_blocks, 64, size)
     short_norms = np.sqrt(_squares_in_stripes(blocks).max(axis=1))

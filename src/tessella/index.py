@@ -186,9 +186,11 @@ class Index:
 
     @staticmethod
     def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
-        missing = ((0, 0), (0, wanted - found.scores.shape[1]))
-        scores = np.pad(found.scores, missing, constant_values=-np.inf) if missing[1][1] else found.scores
-        answers = np.pad(found.answers, missing, constant_values=-1) if missing[1][1] else found.answers
+        scores, answers = found.scores, found.answers
+        if scores.shape[1] < wanted:
+            missing = ((0, 0), (0, wanted - scores.shape[1]))
+            scores = np.pad(scores, missing, constant_values=-np.inf)
+            answers = np.pad(answers, missing, constant_values=-1)
         result = SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
         return SearchResult(*(part[0] for part in result)) if single else result
 

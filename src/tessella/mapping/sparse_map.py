@@ -245,10 +245,17 @@ class BlockMapper:
 
     def prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         """Rows rotated and thresholded."""
-        if self.rotation is None and self.threshold == 0:
+        return self._prepare(block, self.rotation)
+
+    def cut(self, rotated: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows that are rotated already, thresholded."""
+        return self._prepare(rotated, None)
+
+    def _prepare(self, block: NDArray[np.float32], rotation: NDArray[np.float64] | None) -> NDArray[np.float32]:
+        if rotation is None and self.threshold == 0:
             return block
         prepared = np.empty_like(block)
-        self.core.kernels.prepare(block, self.rotation, self.threshold, self.relative, prepared, self.core.level)
+        self.core.kernels.prepare(block, rotation, self.threshold, self.relative, prepared, self.core.level)
         return prepared
 
     def count(self, prepared: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
@@ -280,8 +287,13 @@ class BlockMapper:
 
     def entries(self, block: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """The entries of rows that are known to be sound: starts, slots and values."""
-        prepared = self.prepare(block)
-        starts = np.zeros(len(block) + 1, np.int64)
+        return self.entries_of(self.prepare(block))
+
+    def entries_of(
+        self, prepared: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """The same of rows that are prepared already."""
+        starts = np.zeros(len(prepared) + 1, np.int64)
         self.count(prepared, starts[1:])
         np.cumsum(starts, out=starts)
         slots, values = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.float32)

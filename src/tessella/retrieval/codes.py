@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import core, run_blocks
+from tessella._core import core
 
 BLOCK = 64
 LARGEST_CODE = 127.0
@@ -24,7 +24,6 @@ LARGEST_QUERY_CODE = 63.0
 LONGEST_QUERY_CODE = 146.0
 CODE_SIZE = 48  # memory against items scored
 WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
-_ITEMS_AT_ONCE = 64 * BLOCK
 
 
 @dataclass(frozen=True)
@@ -65,27 +64,28 @@ class Codes:
     block_terms: NDArray[np.float64]  # (n_blocks, 4): norm, error, coded norm, scale
 
     @classmethod
-    def build(cls, factors: NDArray[np.float32], axes: Axes, threads: int = 1) -> Self:
-        """Code factors that are in order of falling norm."""
-        n, n_factors = factors.shape
+    def empty(cls, n: int, axes: Axes) -> Self:
+        """Room for the codes of n items."""
         n_blocks = -(-n // BLOCK)
-        size = axes.code_size
-        codes = np.empty(n_blocks * BLOCK * size, np.int8)
-        offsets = np.empty(n_blocks * BLOCK, np.int16)
-        terms = np.empty((n_blocks, 4))
-        room = n_factors * 2.0**-23 + 1e-7  # of |u| |v|: what a score in float32 may stray, with some to spare
+        return cls(
+            np.empty(n_blocks * BLOCK * axes.code_size, np.int8),
+            np.empty(n_blocks * BLOCK, np.int16),
+            np.empty((n_blocks, 4)),
+        )
+
+    def fill(self, items: slice, factors: NDArray[np.float32], turned: NDArray[np.float32], axes: Axes) -> None:
+        """Code some blocks of items by falling norm, given their factors as they are and along the principal axes."""
+        blocks = slice(items.start // BLOCK, -(-items.stop // BLOCK))
+        places = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
+        codes = self.codes[places.start * axes.code_size : places.stop * axes.code_size]
+        # Of |u| |v|: what a score in float32 may stray, and a turned factor, with some to spare.
+        room = factors.shape[1] * 2.0**-23 + 3e-7
+        limits = (LARGEST_CODE, LONGEST_CODE, room)
         running = core()
-
-        def code(items: slice) -> None:
-            blocks = slice(items.start // BLOCK, -(-items.stop // BLOCK))
-            places = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
-            running.kernels.code_items(
-                factors[items], axes.head, LARGEST_CODE, LONGEST_CODE, room,
-                codes[places.start * size : places.stop * size], offsets[places], terms[blocks], running.level,
-            )  # fmt: skip
-
-        run_blocks(code, [slice(at, min(at + _ITEMS_AT_ONCE, n)) for at in range(0, n, _ITEMS_AT_ONCE)], threads)
-        return cls(codes, offsets, terms)
+        running.kernels.code_items(
+            factors, turned, axes.head.shape[1], *limits,
+            codes, self.offsets[places], self.block_terms[blocks], running.level,
+        )  # fmt: skip
 
     def check(self, n: int, axes: Axes) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""

@@ -21,6 +21,8 @@ class Filters:
 
     def part(self, queries: slice) -> Self:
         """Those of some of the queries."""
+        if queries.stop - queries.start == len(self.excluded_starts) - 1:
+            return self
         starts = self.excluded_starts[queries.start : queries.stop + 1]
         return type(self)(self.allowed, self.excluded, starts)
 

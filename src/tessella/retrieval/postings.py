@@ -1,18 +1,18 @@
 """Postings: the inverted index from slots to items, with impacts (P12)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import run_blocks
-from tessella.mapping.sparse_map import BlockMapper
 from tessella.retrieval.codes import expect
 
 POSTING_BLOCK = 2**16
 LARGEST_IMPACT = 127
-_ITEMS_AT_ONCE = 2**13
+
+Entries: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # starts, slots, values
 
 
 @dataclass(frozen=True)
@@ -30,32 +30,21 @@ class Postings:
     block_lists: NDArray[np.int64]  # (n_blocks + 1) the first list of each block
 
     @classmethod
-    def build(cls, factors: NDArray[np.float32], mapper: BlockMapper, threads: int = 1) -> Self:
-        """File the sparse map of items by slot."""
-        n = len(factors)
-        mapped: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = {}
-
-        def enter(items: slice) -> None:
-            starts, slots, values = mapper.entries(factors[items])
-            places = np.repeat(np.arange(items.start, items.stop) % POSTING_BLOCK, np.diff(starts))
-            mapped[items.start] = (places, slots, values)
-
-        run_blocks(enter, [slice(at, min(at + _ITEMS_AT_ONCE, n)) for at in range(0, n, _ITEMS_AT_ONCE)], threads)
+    def build(cls, n: int, entries: Mapping[int, Entries]) -> Self:
+        """File the sparse map of n items, given as the entries of stretches by their first place."""
         filed = []
         for first in range(0, n, POSTING_BLOCK):
-            parts = [mapped[at] for at in range(first, min(first + POSTING_BLOCK, n), _ITEMS_AT_ONCE)]
-            filed.append(_file(*(np.concatenate(part) for part in zip(*parts, strict=True))))
-        places, impacts, slots, lengths, scales = (
-            np.concatenate(part) for part in zip(*filed, strict=True)
-        )  # an index has at least one item
-        return cls(
-            places,
-            impacts,
-            slots,
-            np.concatenate([[0], np.cumsum(lengths)]),
-            scales,
-            np.concatenate([[0], np.cumsum([len(block[2]) for block in filed])]),
-        )
+            places, slots, values = [], [], []
+            for at in sorted(start for start in entries if first <= start < first + POSTING_BLOCK):
+                starts, stretch_slots, stretch_values = entries[at]
+                places.append(np.repeat(np.arange(at - first, at - first + len(starts) - 1), np.diff(starts)))
+                slots.append(stretch_slots)
+                values.append(stretch_values)
+            filed.append(_file(np.concatenate(places), np.concatenate(slots), np.concatenate(values)))
+        all_places, impacts, all_slots, lengths, scales = (np.concatenate(part) for part in zip(*filed, strict=True))
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        block_lists = np.concatenate([[0], np.cumsum([len(block[2]) for block in filed])])
+        return cls(all_places, impacts, all_slots, starts, scales, block_lists)
 
     def check(self, n: int) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""

@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import thread_count
+from tessella._core import core, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.retrieval.codes import Axes, Codes
-from tessella.retrieval.postings import Postings
+from tessella.retrieval.postings import Entries, Postings
 from tessella.schema import Schema
 
+ITEMS_AT_ONCE = 2**12  # whole blocks of codes, few enough for the cache
 PILE = 8
 MOST_DEAD = 1 / 3  # of a segment
 MAX_ROWS = 2**31 - 1
@@ -51,6 +52,19 @@ class Fitted:
         """Maps items by the schema."""
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors)
 
+    def turn(self, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Factors along the principal axes."""
+        turned = np.empty_like(factors)
+        running = core()
+        running.kernels.prepare(factors, self.basis, 0.0, False, turned, running.level)
+        return turned
+
+    def item_entries(self, factors: NDArray[np.float32], turned: NDArray[np.float32]) -> Entries:
+        """The sparse map of items, whose factors along the principal axes are known."""
+        if self.item_mapper.rotation is self.basis:
+            return self.item_mapper.entries_of(self.item_mapper.cut(turned))
+        return self.item_mapper.entries(factors)
+
     @functools.cached_property
     def query_mapper(self) -> BlockMapper:
         """Maps queries by the schema without its threshold: an answer does not depend on a query's length."""
@@ -84,9 +98,18 @@ class Segment:
         """A segment of checked factors."""
         order = np.argsort(-np.einsum("ij,ij->i", factors, factors, dtype=np.float64), kind="stable")
         ordered = factors[order]
-        codes = Codes.build(ordered, fitted.axes, threads)
-        postings = Postings.build(ordered, fitted.item_mapper, threads)
-        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, postings)
+        n = len(ordered)
+        codes = Codes.empty(n, fitted.axes)
+        entries: dict[int, Entries] = {}
+
+        def enter(items: slice) -> None:
+            stretch = ordered[items]
+            turned = fitted.turn(stretch)
+            codes.fill(items, stretch, turned, fitted.axes)
+            entries[items.start] = fitted.item_entries(stretch, turned)
+
+        run_blocks(enter, [slice(at, min(at + ITEMS_AT_ONCE, n)) for at in range(0, n, ITEMS_AT_ONCE)], threads)
+        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, Postings.build(n, entries))
 
     @classmethod
     def over(
