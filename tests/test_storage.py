@@ -1,11 +1,13 @@
 """Files: what is saved comes back, and no damage goes unnoticed."""
 
 import json
+import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,6 +83,22 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: arrays.update(codes=arrays["codes"][:-2]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(ids=np.zeros_like(arrays["ids"])),  # noqa: ARG005
         lambda arrays, facts: arrays.update(basis=arrays["basis"][:3]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(basis=arrays["basis"] * (1 + 1e-8)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(spectrum=arrays["spectrum"][:3]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(rotation=arrays["rotation"] * 2),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(places=np.full_like(arrays["places"], 65535)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(impacts=np.full_like(arrays["impacts"], -128)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(starts=arrays["starts"][::-1].copy()),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(starts=arrays["starts"] + 1),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(block_lists=arrays["block_lists"] * 2),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(slots=-1 - arrays["slots"]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(scales=arrays["scales"] * np.float32(np.inf)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(is_new=arrays["is_new"][1:]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * np.nan),  # noqa: ARG005
+        lambda arrays, facts: facts.update(schema="{}"),  # noqa: ARG005
+        lambda arrays, facts: facts.update(scale="nan"),  # noqa: ARG005
+        lambda arrays, facts: facts.update(n_items=-1),  # noqa: ARG005
+        lambda arrays, facts: facts.update(n_items="many"),  # noqa: ARG005
     ],
 )
 def test_forged_files_are_refused(index, tmp_path, forge):
@@ -219,3 +237,29 @@ def test_a_damaged_header_hides_no_damaged_array(tmp_path):
     path.write_bytes(changed)
     assert storage.damages(path)[0] == "its header is damaged at basis"
     assert len(storage.damages(path)) == 2
+
+
+@pytest.mark.parametrize("name", ["numbers", "texts"])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_of_format_1_are_read_for_ever(name, mmap):
+    """Files and answers of the first version to write this format; never made anew."""
+    folder = Path(__file__).parent / "data"
+    answers = json.loads((folder / "format-1.json").read_text())
+    expected = answers["files"][name]
+    index = ts.Index.load(folder / f"format-1-{name}.tessella", mmap=mmap)
+    found = index.search(answers["users"], 4)
+    assert index.ids.tolist() == expected["ids"]
+    assert found.ids.tolist() == expected["found"]
+    assert found.scores.tolist() == expected["scores"]
+    assert index.search(answers["users"], 4, budget=10).ids.tolist() == expected["by_slots"]
+    assert index.drift().n_new == expected["n_new"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_file_has_the_mode_of_other_new_files_or_of_the_one_it_replaces(index, tmp_path):
+    (tmp_path / "other").touch()
+    index.save(tmp_path / "items")
+    assert (tmp_path / "items").stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "items").chmod(0o640)
+    index.save(tmp_path / "items", overwrite=True)
+    assert (tmp_path / "items").stat().st_mode & 0o777 == 0o640

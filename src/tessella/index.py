@@ -222,7 +222,9 @@ class Index:
         """
         least = _check.whole_number(min_overlap, "min_overlap", 1)
         state = self._state
-        counts = overlaps(state, state.fitted.sparse_map.transform(_check.factors(queries, "queries")))
+        asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
+        _check.norms_fit(asked, "queries")
+        counts = overlaps(state, state.fitted.sparse_map.transform(asked))
         counts.data[counts.data < least] = 0
         counts.eliminate_zeros()
         return counts

@@ -58,7 +58,10 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = (path if path.exists() else temporary).stat().st_mode & 0o777
         yield temporary
+        temporary.chmod(mode)  # safetensors gives it to its owner alone
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         if overwrite:
