@@ -85,7 +85,7 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: arrays.update(basis=arrays["basis"][:3]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(basis=arrays["basis"] * (1 + 1e-8)),  # noqa: ARG005
         lambda arrays, facts: arrays.update(spectrum=arrays["spectrum"][:3]),  # noqa: ARG005
-        lambda arrays, facts: arrays.update(rotation=arrays["rotation"] * 2),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(rotation=arrays["basis"] * 2),  # noqa: ARG005
         lambda arrays, facts: arrays.update(places=np.full_like(arrays["places"], 65535)),  # noqa: ARG005
         lambda arrays, facts: arrays.update(impacts=np.full_like(arrays["impacts"], -128)),  # noqa: ARG005
         lambda arrays, facts: arrays.update(starts=arrays["starts"][::-1].copy()),  # noqa: ARG005
@@ -253,6 +253,30 @@ def test_files_of_format_1_are_read_for_ever(name, mmap):
     assert found.scores.tolist() == expected["scores"]
     assert index.search(answers["users"], 4, budget=10).ids.tolist() == expected["by_slots"]
     assert index.drift().n_new == expected["n_new"]
+
+
+@pytest.mark.parametrize("rotation", [None, "random", "principal", np.eye(6)[::-1]])
+def test_every_rotation_survives_a_file(rotation, rng, tmp_path):
+    items, users = rng.standard_normal((90, 6)), rng.standard_normal((5, 6))
+    index = ts.Index.build(items, schema=ts.Schema(ts.DAry(2), ts.CounterTree(), threshold=0.7, rotation=rotation))
+    index.save(tmp_path / "items")
+    loaded = ts.Index.load(tmp_path / "items")
+    assert loaded.schema == index.schema
+    for one in (index, loaded):
+        one.add(items[:5] * 2, 100 + np.arange(5))
+    np.testing.assert_array_equal(loaded.candidates(users).toarray(), index.candidates(users).toarray())
+    for found, expected in zip(loaded.search(users, 4, budget=12), index.search(users, 4, budget=12), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_slot_map_of_ones_own_cannot_be_saved(rng, tmp_path):
+    class Mine(ts.OneHot):
+        pass
+
+    index = ts.Index.build(rng.standard_normal((9, 3)), schema=ts.Schema(ts.Ternary(), Mine()))
+    with pytest.raises(TypeError, match="slot_map is a Mine, which cannot be written as JSON"):
+        index.save(tmp_path / "items")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")

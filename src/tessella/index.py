@@ -162,11 +162,10 @@ class Index:
                 search_exactly(state, asked[part], filters, found.part(part), count)
                 continue
             short = search_by_slots(state, asked[part], filters, effort, found.part(part), count)
-            for query in np.flatnonzero(short).tolist():
-                one = slice(query, query + 1)
-                again = Found.empty(1, found.scores.shape[1])
-                search_exactly(state, asked[part][one], filters.part(one), again, 1)
-                found.part(part).put(query, again)
+            if len(short):
+                again = Found.empty(len(short), found.scores.shape[1])
+                search_exactly(state, asked[part][short], filters.only(short), again, count)
+                found.part(part).put(short, again)
         return self._result(state, found, wanted, single=array.ndim == 1)
 
     @staticmethod

@@ -26,6 +26,13 @@ class Filters:
         starts = self.excluded_starts[queries.start : queries.stop + 1]
         return type(self)(self.allowed, self.excluded, starts)
 
+    def only(self, queries: NDArray[np.int64]) -> Self:
+        """Those of queries picked by number."""
+        pairs = zip(self.excluded_starts[queries], self.excluded_starts[queries + 1], strict=True)
+        rows = [self.excluded[start:stop] for start, stop in pairs]
+        starts = np.cumsum([0, *map(len, rows)])
+        return type(self)(self.allowed, np.concatenate([*rows, self.excluded[:0]]), starts)
+
 
 def filters_for(state: State, n: int, exclude: Any, allow: Any) -> list[tuple[slice, Filters]]:
     """Filters of stretches of queries that share what is allowed, from what a search was given."""

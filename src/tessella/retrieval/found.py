@@ -44,11 +44,11 @@ class Found:
             self.certified[queries],
         )
 
-    def put(self, query: int, one: "Found") -> None:
-        """Replace what was found for a query, adding up what was scored."""
-        one.scored[0] += self.scored[query]
-        for mine, theirs in zip(vars(self).values(), vars(one).values(), strict=True):
-            mine[query] = theirs[0]
+    def put(self, queries: NDArray[np.int64], others: "Found") -> None:
+        """Replace what was found for some queries, adding up what was scored."""
+        others.scored[:] += self.scored[queries]
+        for mine, theirs in zip(vars(self).values(), vars(others).values(), strict=True):
+            mine[queries] = theirs
 
     def sort(self) -> None:
         """Put answers in order: higher scores first, then earlier rows."""

@@ -45,8 +45,8 @@ def choose(
 
 def search_by_slots(
     state: State, queries: NDArray[np.float32], filters: Filters, effort: Effort, found: Found, threads: int
-) -> NDArray[np.bool_]:
-    """Fill in the best of the chosen items; which queries that left short of answers.
+) -> NDArray[np.int64]:
+    """Fill in the best of the chosen items; the queries that this left short of answers, by number.
 
     A query is certified where no item that was left out can be long enough to reach the k-th score.
     """
@@ -70,7 +70,7 @@ def search_by_slots(
         short[batch] = (best.counts < k) & ~all_seen
 
     run_blocks(scan, batches(len(queries)), threads)
-    return short
+    return np.flatnonzero(short)
 
 
 def overlaps(state: State, mapped: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

@@ -27,7 +27,7 @@ def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
     }
-    if fitted.sparse_map.rotation_ is not None:
+    if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
         arrays["rotation"] = fitted.sparse_map.rotation_
     if state.n_live:
         segment = merged(state.segments, fitted)
@@ -79,10 +79,11 @@ def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
     if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
         raise ValueError("the basis is not orthonormal")
     expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
-    rotation = arrays.get("rotation")
-    if rotation is not None:
-        rotation = _check.rotation(rotation)
+    schema = Schema.from_json(facts["schema"])
+    rotation = basis if schema.learns_axes else None
+    if "rotation" in arrays:
+        rotation = _check.rotation(arrays["rotation"])
         expect(rotation, "rotation", np.float64, (n_factors, n_factors))
-    sparse_map = SparseMap(Schema.from_json(facts["schema"]))
+    sparse_map = SparseMap(schema)
     sparse_map._restore(n_factors, _check.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
     return Fitted(sparse_map, basis, arrays["spectrum"])
