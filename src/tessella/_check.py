@@ -1,7 +1,7 @@
 """Every check of what users pass in, and the sentence for each."""
 
 import operator
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -12,6 +12,7 @@ from tessella._core import core
 MAX_FACTORS = 4096
 MAX_LEVELS = 127
 _ELEMENTS_PER_BLOCK = 2**19
+_State = TypeVar("_State")
 
 
 def whole_number(value: SupportsIndex, name: str, low: int, high: int | None = None) -> int:
@@ -38,6 +39,14 @@ def number_at_least(value: float, name: str, low: float) -> float:
         number = np.inf
     if not (np.isfinite(number) and number >= low):
         raise ValueError(f"{name} is {number}, but must be finite and at least {low:g}.")
+    return number
+
+
+def number_between(value: float, name: str, low: float, high: float) -> float:
+    """`value` as a float within [low, high]."""
+    number = number_at_least(value, name, low)
+    if number > high:
+        raise ValueError(f"{name} is {number:g}, but must be from {low:g} to {high:g}.")
     return number
 
 
@@ -180,6 +189,43 @@ def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> N
     for rows in row_blocks(matrix):
         taken[rows] = block(matrix, rows, name)
     return taken
+
+
+def items_to_fit(values: ArrayLike) -> NDArray[Any]:
+    """`values` as a matrix of at least one item; its numbers are checked by `block`."""
+    matrix = factors(values, "item_factors")
+    if not len(matrix):
+        raise ValueError("item_factors has 0 rows, but at least 1 is needed to fit.")
+    return matrix
+
+
+def fitted(state: _State | None, what: object) -> _State:
+    """`state`, if there is one."""
+    if state is None:
+        raise ValueError(f"this {type(what).__name__} is not fitted; call fit(item_factors) first.")
+    return state
+
+
+def depth_fits(depth: int, n_factors: int) -> None:
+    """Refuse to make more vectors orthogonal than there are coordinates."""
+    if depth > n_factors:
+        raise ValueError(f"depth is {depth}, but factors have {n_factors} coordinates; use a depth of that or less.")
+
+
+def leaves_fit(depth: int, n_items: int) -> None:
+    """Refuse a tree with more leaves than items."""
+    if 2**depth > n_items:
+        raise ValueError(
+            f"depth is {depth}, for {2**depth} leaves, but item_factors has {n_items} rows; use less depth."
+        )
+
+
+def code_length(value: SupportsIndex, base: int) -> int:
+    """`value` as a number of digits whose codes stay within 2^62."""
+    length = whole_number(value, "length", 1, 62)
+    if base**length > 2**62:
+        raise ValueError(f"length is {length}, but {base} to that power exceeds 2^62; use a smaller length.")
+    return length
 
 
 def norms_fit(factors: NDArray[np.float32], name: str) -> NDArray[np.float64]:
