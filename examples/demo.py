@@ -145,8 +145,8 @@ def draw(figures: list[Figures], title: str, path: Path) -> None:
     mpl.use("Agg")
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
     recalls = [way.recall for way in figures]
-    draw_panel(panels[0], [100 * way.scored for way in figures], recalls, "{:.2f} %")
-    draw_panel(panels[1], [way.speed for way in figures], recalls, "{:.3g} x")
+    draw_panel(panels[0], [100 * way.scored for way in figures], recalls, "{:.2f} %", (7, -12))
+    draw_panel(panels[1], [way.speed for way in figures], recalls, "{:.3g} x", (-29, -12))
     panels[0].set_xlabel("items scored (% of all, log scale)")
     panels[1].set_xlabel("speed over brute force (times, log scale)")
     panels[0].set_ylabel(f"recall of the true top {K}")
@@ -156,13 +156,13 @@ def draw(figures: list[Figures], title: str, path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def draw_panel(axes: plt.Axes, costs: list[float], recalls: list[float], unit: str) -> None:
-    """Draw brute force, slots search by budget, and exact search."""
+def draw_panel(axes: plt.Axes, costs: list[float], recalls: list[float], unit: str, aside: tuple[int, int]) -> None:
+    """Draw brute force, slots search with its budgets written `aside`, and exact search."""
     axes.plot(costs[1:-1], recalls[1:-1], "o-", color="#0072B2", label="slots search, by budget")
     axes.plot(costs[-1], recalls[-1], "*", color="#D55E00", markersize=17, label="exact search")
     axes.plot(costs[0], recalls[0], "s", color="#555555", markersize=8, label="brute force (NumPy)")
     for budget, cost, recall in zip(BUDGETS, costs[1:-1], recalls[1:-1], strict=True):
-        axes.annotate(str(budget), (cost, recall), (-7, -4), textcoords="offset points", ha="right", color="#0072B2")
+        axes.annotate(str(budget), (cost, recall), aside, textcoords="offset points", color="#0072B2")
     for end in (0, -1):
         axes.annotate(
             unit.format(costs[end]), (costs[end], recalls[end]), (0, 10), textcoords="offset points", ha="center"
