@@ -245,7 +245,7 @@ class Index:
         >>> rng = np.random.default_rng(0)
         >>> index = ts.Index.build(rng.standard_normal((1000, 16)) * rng.lognormal(0, 1, (1000, 1)))
         >>> index.explain(rng.standard_normal(16), item_id=7).rank
-        552
+        518
         """
         state = self._state
         array = _check.numbers(query, "query")
