@@ -25,7 +25,7 @@ $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE)
 	      echo "*** For its messages: TESSELLA_REQUIRE_NATIVE=1 $(BIN)/pip install --verbose --editable ."; }
 	@touch $@
 
-demo: $(INSTALLED)  ## Map generated factors, print what the map does, save a picture of it
+demo: $(INSTALLED)  ## Recommend from generated factors, print what it takes, save a picture of it
 	@$(BIN)/python examples/demo.py
 
 test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs

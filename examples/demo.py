@@ -1,103 +1,202 @@
-"""Map generated factors and see what the sparse map does: how sparse it is, and whom it brings together."""
+"""Recommend from a generated catalogue: the true top k, what it costs, and what happens as items come and go."""
 
 import argparse
+import functools
+import itertools
+import os
 import time
 from pathlib import Path
+from typing import NamedTuple
+
+# NumPy reads these as it loads. On more threads it is slower where others use the machine, too.
+os.environ.update({f"{blas}_NUM_THREADS": "1" for blas in ("OPENBLAS", "MKL", "OMP")})
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
 
 import tessella as ts
 
-ANGLES = np.arange(0, 181, 15)
-SLOT_MAPS = {"OneHot": ts.OneHot(), "ParseTree(2)": ts.ParseTree(2), "CounterTree": ts.CounterTree()}
+K = 10
+BUDGETS = (50, 100, 200, 400, 800)
+USERS_A_TURN = 250
+PATIENCE = 12  # seconds after which no more users are measured, for slow machines and the NumPy twins
+WORDS = """\
+Amber Bright Broken Distant Electric Faded Gentle Golden Hidden Hollow Lonely Paper Quiet Slow Silver Velvet Wild Young
+Anthem Ballad Blues Canon Chorale Dance Elegy Fugue Hymn Lullaby March Nocturne Polka Rondo Serenade Song Tango Waltz
+Bakers Bears Birds Clocks Clowns Foxes Ghosts Giants Herons Lovers Moths Owls Pilots Rivers Snails Tigers Trains Wolves
+Athens Bergen Bremen Cairo Cork Dakar Delft Genoa Havana Kyoto Lima Lisbon Nairobi Oslo Porto Quito Riga Turin
+"""
+console, progress = Console(highlight=False, markup=False), Console(stderr=True)
 
 
-def pairs_at(angle: float, n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random unit factors, and others at an angle to them."""
-    one = rng.standard_normal((n, k))
-    one /= np.linalg.norm(one, axis=1, keepdims=True)
-    other = rng.standard_normal((n, k))
-    other -= np.sum(one * other, axis=1, keepdims=True) * one
-    other /= np.linalg.norm(other, axis=1, keepdims=True)
-    return one, np.cos(np.radians(angle)) * one + np.sin(np.radians(angle)) * other
+class Figures(NamedTuple):
+    """What a way to search comes to."""
+
+    name: str
+    scored: float  # share of all items
+    recall: float
+    certified: float  # share of all answers
+    speed: float  # over brute force, both in their fastest turn
 
 
-def shared_slots(one: np.ndarray, two: np.ndarray, mapper: ts.SparseMap) -> np.ndarray:
-    """How many slots the two factors of each pair share."""
-    patterns = (mapper.transform(factors) != 0 for factors in (one, two))
-    return np.asarray(next(patterns).multiply(next(patterns)).sum(axis=1)).ravel()
+def titles(n_items: int) -> np.ndarray:
+    """Different titles, as many as there are words for."""
+    words = map(str.split, WORDS.splitlines())
+    made = [f"{a} {b} for {c} in {d}" for a, b, c, d in itertools.product(*words)]
+    if n_items > len(made):
+        raise SystemExit(f"--items is {n_items:,}, but there are titles for {len(made):,}.")
+    return np.random.default_rng(0).permutation(made)[:n_items]
 
 
-def show_sparsity(k: int, threshold: float, rng: np.random.Generator) -> None:
-    """Print how sparse the maps of 100,000 factors are."""
-    factors = rng.standard_normal((100_000, k), dtype=np.float32)
-    print(f"100,000 Gaussian factors of {k} coordinates, Ternary tiles, threshold {threshold} x root mean square\n")
-    print(f"{'slot map':<14}{'slots':>8}{'entries/factor':>15}{'zeros':>10}{'seconds':>10}")
-    ts.SparseMap().transform(factors)  # the first call pays for loading
-    for name, slot_map in SLOT_MAPS.items():
-        start = time.perf_counter()
-        phi = ts.SparseMap(ts.Schema(ts.Ternary(), slot_map, threshold=threshold)).fit_transform(factors)
-        seconds = time.perf_counter() - start
-        zeros = 1 - phi.nnz / np.prod(phi.shape)
-        print(f"{name:<14}{phi.shape[1]:>8,}{phi.nnz / len(factors):>15.2f}{zeros:>10.3%}{seconds:>10.3f}")
+def recommend(index: ts.Index, users: np.ndarray) -> None:
+    """Print the top 5 of a few users, who have seen half of their top 20."""
+    rng = np.random.default_rng(0)
+    favourites = index.search(users, 20).ids
+    seen = [rng.choice(own, 10, replace=False) for own in favourites]
+    found = index.search(users, 5, exclude=seen)
+    table = Table("user", "rank", "item", box=SIMPLE)
+    table.add_column("score", justify="right")
+    for user, (ids, scores) in enumerate(zip(found.ids, found.scores, strict=True)):
+        for rank, (title, score) in enumerate(zip(ids, scores, strict=True), 1):
+            table.add_row(str(user), str(rank), title, f"{score:.2f}")
+        table.add_section()
+    gone = sum(np.isin(own[:5], done).sum() for own, done in zip(favourites, seen, strict=True))
+    console.print(f"The top 5 of {len(users)} users, without {gone} that would be there but have been seen:")
+    console.print(table)
 
 
-def show_overlap(k: int, threshold: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Print shared slots against the angle between two factors; the share of pairs with any, by slot map."""
-    print("\nSlots that two factors at an angle share: mean number, and how many pairs share any")
-    print(f"(threshold {threshold} x the factor's own root mean square)\n")
-    print(f"{'angle':>7}" + "".join(f"{name:>22}" for name in SLOT_MAPS))
-    shares = {name: np.empty(len(ANGLES)) for name in SLOT_MAPS}
-    for row, angle in enumerate(ANGLES):
-        one, two = pairs_at(angle, 4000, k, rng)
-        line = f"{angle:>6}°"
-        for name, slot_map in SLOT_MAPS.items():
-            schema = ts.Schema(ts.Ternary(), slot_map, threshold=threshold, threshold_kind="relative")
-            shared = shared_slots(one, two, ts.SparseMap(schema))
-            shares[name][row] = np.mean(shared > 0)
-            line += f"{shared.mean():>13.2f}{np.mean(shared > 0):>9.1%}"
-        print(line)
-    print("\nFrom a threshold of about 0.8 on, every stored coordinate has a tile value of +-1;")
-    print("OneHot and CounterTree then agree on what is shared.")
-    return shares
+def brute_force(item_factors: np.ndarray, users: np.ndarray) -> ts.SearchResult:
+    """The top k, in no order, by scoring everything; in blocks of users, which NumPy is faster with."""
+    ids, best = [], []
+    for first in range(0, len(users), 50):
+        scores = users[first : first + 50] @ item_factors.T
+        ids.append(np.argpartition(scores, -K, axis=1)[:, -K:])
+        best.append(np.take_along_axis(scores, ids[-1], axis=1))
+    scored, certified = np.full(len(users), len(item_factors)), np.ones(len(users), np.bool_)
+    return ts.SearchResult(np.concatenate(ids), np.concatenate(best), scored, certified)
 
 
-def draw(shares: dict[str, np.ndarray], k: int, threshold: float, path: Path) -> None:
-    """Save the shares as a picture."""
-    mpl.use("Agg")
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    styles = zip(("#0072B2", "#D55E00", "#009E73"), ("o", "s", "."), (9, 6, 7), strict=True)
-    for (name, share), (colour, marker, size) in zip(shares.items(), styles, strict=True):
-        axes.plot(ANGLES, 100 * share, color=colour, marker=marker, markersize=size, markerfacecolor="none", label=name)
-    axes.set_xlabel("angle between two factors (degrees)")
-    axes.set_ylabel("pairs that share a slot (%)")
-    axes.set_title(
-        f"Close factors meet in the sparse map, opposite ones do not\n{k} coordinates, threshold {threshold}"
+def measure(index: ts.Index, item_factors: np.ndarray, users: np.ndarray) -> tuple[list[Figures], int]:
+    """The figures of every way to search, all on the same users in turn, and how many users there was time for."""
+    search = functools.partial(index.search, k=K, threads=1)
+    slots = {f"budget={budget}": functools.partial(search, budget=budget) for budget in BUDGETS}
+    ways = {"brute force": functools.partial(brute_force, item_factors), **slots, "exact": search}
+    sums = {name: np.zeros(3) for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    start, n_asked = time.perf_counter(), 0
+    columns = TextColumn("Measuring"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, console=progress, transient=True, disable=not progress.is_terminal) as bar:
+        task = bar.add_task("", total=len(users))
+        while n_asked < len(users) and time.perf_counter() - start < PATIENCE:
+            asked = users[n_asked : n_asked + USERS_A_TURN]
+            for name, way in ways.items():
+                began = time.perf_counter()
+                found = way(asked)
+                seconds[name].append((time.perf_counter() - began) / len(asked))
+                if name == "brute force":
+                    least = found.scores.min(axis=1, keepdims=True)
+                    least -= 1e-5 * abs(least)  # both sum in float32, each in its own order
+                hits = (found.scores >= least).mean(axis=1)
+                sums[name] += found.scored.sum() / len(index), hits.sum(), found.certified.sum()
+            n_asked += len(asked)
+            bar.update(task, completed=n_asked)
+    speeds = {name: min(seconds["brute force"]) / min(seconds[name]) for name in ways}
+    return [Figures(name, *(total / n_asked), speeds[name]) for name, total in sums.items()], n_asked
+
+
+def show(figures: list[Figures], n_asked: int, index: ts.Index) -> None:
+    """Print the figures."""
+    table = Table("search", box=SIMPLE)
+    for title in ("items scored", "discarded", "recall", "certified", "speed"):
+        table.add_column(title, justify="right")
+    for way in figures:
+        shares = f"{1 - way.scored:.2%}", f"{way.recall:.4f}", f"{way.certified:.1%}"
+        table.add_row(way.name, f"{way.scored * len(index):,.0f}", *shares, f"{way.speed:.1f} x")
+    console.print(f"The top {K} of {n_asked:,} users, in every way; speed is over brute force:")
+    console.print(table)
+    console.print(
+        "Brute force is NumPy: users @ items.T, then argpartition. Both have one thread. With a budget, slots choose "
+        "that many items to score. Certified answers are proven to be the true ones. "
+        f"Told nothing else, a search takes the {index.plan.way} way: {index.plan.reason}.\n"
     )
-    axes.set_xticks(ANGLES[::2])
-    axes.set_ylim(-3, 103)
-    axes.grid(alpha=0.3)
-    axes.legend()
+
+
+def change(index: ts.Index, user: np.ndarray) -> None:
+    """Add an item that a user loves, search, remove it, search."""
+    before = index.search(user, K)
+    title = "Brand New Song for User 0"
+    index.add([user * (1.1 * before.scores[0] / (user @ user))], ids=[title])
+    added = index.search(user, K)
+    index.remove([title])
+    removed = index.search(user, K)
+    console.print("User 0's best item, as an item comes and goes:\n")
+    for when, found in {"now": before, "after index.add": added, "after index.remove": removed}.items():
+        console.print(f"  {when:<20}{found.ids[0]:<40}{found.scores[0]:.2f}")
+    console.print()
+
+
+def draw(figures: list[Figures], title: str, path: Path) -> None:
+    """Save a picture: recall against the share of items scored, and against speed."""
+    mpl.use("Agg")
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
+    recalls = [way.recall for way in figures]
+    draw_panel(panels[0], [100 * way.scored for way in figures], recalls, "{:.2f} %", (7, -12))
+    draw_panel(panels[1], [way.speed for way in figures], recalls, "{:.3g} x", (-29, -12))
+    panels[0].set_xlabel("items scored (% of all, log scale)")
+    panels[1].set_xlabel("speed over brute force (times, log scale)")
+    panels[0].set_ylabel(f"recall of the true top {K}")
+    panels[0].legend(loc="lower right")
+    figure.suptitle(title)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
+
+
+def draw_panel(axes: plt.Axes, costs: list[float], recalls: list[float], unit: str, aside: tuple[int, int]) -> None:
+    """Draw brute force, slots search with its budgets written `aside`, and exact search."""
+    axes.plot(costs[1:-1], recalls[1:-1], "o-", color="#0072B2", label="slots search, by budget")
+    axes.plot(costs[-1], recalls[-1], "*", color="#D55E00", markersize=17, label="exact search")
+    axes.plot(costs[0], recalls[0], "s", color="#555555", markersize=8, label="brute force (NumPy)")
+    for budget, cost, recall in zip(BUDGETS, costs[1:-1], recalls[1:-1], strict=True):
+        axes.annotate(str(budget), (cost, recall), aside, textcoords="offset points", color="#0072B2")
+    for end in (0, -1):
+        axes.annotate(
+            unit.format(costs[end]), (costs[end], recalls[end]), (0, 10), textcoords="offset points", ha="center"
+        )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(alpha=0.3)
+    axes.margins(x=0.12, y=0.15)
 
 
 def main() -> None:
     """Run the demonstration."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--factors", type=int, default=32, help="coordinates of a factor (default: 32)")
-    parser.add_argument("--threshold", type=float, default=1.3, help="multiple of the root mean square (default: 1.3)")
-    parser.add_argument("--out", type=Path, default=Path("demo/overlap.png"), help="where to save the picture")
+    parser.add_argument("--items", type=int, default=100_000, help="how many (default: 100,000)")
+    parser.add_argument("--users", type=int, default=3_000, help="how many (default: 3,000)")
+    parser.add_argument("--out", type=Path, default=Path("demo/search.png"), help="where to save the picture")
     options = parser.parse_args()
     ts.show_config()
-    print()
-    rng = np.random.default_rng(0)
-    show_sparsity(options.factors, options.threshold, rng)
-    shares = show_overlap(options.factors, options.threshold, rng)
-    draw(shares, options.factors, options.threshold, options.out)
-    print(f"\nPicture saved to {options.out}")
+    with progress.status("Generating factors"):
+        item_factors, users = ts.datasets.generated_factors(options.items, options.users)
+        ids = titles(options.items)
+    with progress.status("Building the index"):
+        start = time.perf_counter()
+        index = ts.Index.build(item_factors, ids)
+        seconds = time.perf_counter() - start
+    console.print(f"\n{index}, built in {seconds:.2f} s\n", soft_wrap=True)
+    recommend(index, users[:3])
+    figures, n_asked = measure(index, item_factors, users)
+    show(figures, n_asked, index)
+    change(index, users[0])
+    console.print("Why it is the best, and how slots search sees it:")
+    console.print(str(index.explain(users[0], index.search(users[0]).ids[0])))
+    draw(figures, f"Recall and what it costs: {len(index):,} generated items, {n_asked:,} users", options.out)
+    console.print(f"\nPicture saved to {options.out}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import tessella as ts
+from tessella.datasets import generated_factors
 
 GOOD = np.arange(12.0).reshape(4, 3) - 5
 NAN = np.where(np.arange(12).reshape(4, 3) == 7, np.nan, GOOD)
@@ -144,6 +145,10 @@ CALLS = [
     (lambda: ts.SparseMap().transform(GOOD, threads=0), ValueError, "threads is 0, but at least 1 is needed; None uses every CPU."),
     (lambda: ts.SparseMap().transform(GOOD, threads=1.5), TypeError, "threads is a whole number or None, not float."),
     (lambda: ts.Ternary().tiles(GOOD, threads=-3), ValueError, "threads is -3, but at least 1 is needed"),
+    (lambda: generated_factors(-1, 1), ValueError, "n_items is -1, but must be at least 0."),
+    (lambda: generated_factors(1, 2.0), TypeError, "n_users is a whole number, not float."),
+    (lambda: generated_factors(1, 1, 4097), ValueError, "n_factors is 4097, but must be from 1 to 4096."),
+    (lambda: generated_factors(1, 1, seed=-2), ValueError, "seed is -2, but must be at least 0."),
 ]  # fmt: skip
 
 

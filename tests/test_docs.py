@@ -77,12 +77,26 @@ def test_the_table_of_cosines_is_what_the_command_prints():
     assert figures.page_with_table(page) == page
 
 
-def test_the_demo_runs(tmp_path):
-    command = [sys.executable, str(ROOT / "examples" / "demo.py"), "--out", str(tmp_path / "overlap.png")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+@pytest.mark.parametrize("simd", [None, "numpy"])
+def test_the_demo_runs(tmp_path, simd):
+    picture = tmp_path / "pictures" / "search.png"
+    sizes = ["--items", "3000", "--users", "60", "--out", str(picture)]
+    ran = subprocess.run(  # noqa: S603
+        [sys.executable, str(ROOT / "examples" / "demo.py"), *sizes],
+        env=os.environ | ({} if simd is None else {"TESSELLA_SIMD": simd}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
-    assert "CounterTree" in ran.stdout
-    assert (tmp_path / "overlap.png").read_bytes().startswith(b"\x89PNG")
+    assert "\x1b" not in ran.stdout + ran.stderr
+    assert "Measuring" not in ran.stderr
+    assert re.search(r"^ *exact +[\d,]+ +[\d.]+% +1\.0000 +100\.0% +[\d.]+ x *$", ran.stdout, re.MULTILINE)
+    best = re.findall(r"^  (?:now|after index\.\w+) +(.*?)  +[\d.]+$", ran.stdout, re.MULTILINE)
+    assert best[1] == "Brand New Song for User 0"
+    assert best[0] == best[2] != best[1]
+    assert f"Item '{best[0]}' scores" in ran.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @NATIVE

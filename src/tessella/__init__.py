@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from tessella import datasets
 from tessella._core import show_config
 from tessella.index import Index, exact_search
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
@@ -34,6 +35,7 @@ __all__ = [
     "SlotMap",
     "SparseMap",
     "Ternary",
+    "datasets",
     "exact_search",
     "show_config",
 ]
