@@ -73,7 +73,7 @@ asan:  ## Build the core with address and undefined-behaviour sanitizers and run
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
 	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest hypothesis
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py tests/retrieval
 
 no-compiler:  ## Install where no compiler works, and try the NumPy twins
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)

@@ -9,7 +9,7 @@ from tessella import _core
 
 
 def main() -> None:
-    """Map some factors through the twins."""
+    """Map some factors and search an index through the twins."""
     if _core._native is not None:
         raise SystemExit("the native core was built after all")
     factors = np.random.default_rng(0).standard_normal((500, 24))
@@ -19,6 +19,12 @@ def main() -> None:
         ts.SparseMap().transform(factors)
     if len(caught) != 1 or "WITHOUT its native core" not in str(caught[0].message):
         raise SystemExit(f"expected one loud warning, got {[str(warning.message) for warning in caught]}")
+    index = ts.Index.build(factors)
+    index.add(2 * factors[:1], [1000])
+    users = np.random.default_rng(1).standard_normal((5, 24))
+    exact, slots = index.search(users, 3), index.search(users, 3, budget=100)
+    if not (exact.certified.all() and (slots.scores <= exact.scores).all() and (exact.ids >= 0).all()):
+        raise SystemExit(f"searches went wrong: {exact}, {slots}")
     ts.show_config()
     print(f"mapped {phi.shape[0]} factors to {phi.shape[1]} slots, {phi.nnz} entries, with one warning")  # noqa: T201
 
