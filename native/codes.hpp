@@ -20,11 +20,12 @@ double sum_of_squares(const double* values, int64_t n) {
 }
 
 // The last place of a short vector: the norm of what is not in the others, or a little more.
-void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spare, int64_t size, double* terse) {
+void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spare, double lost, int64_t size,
+              double* terse) {
     for (int64_t j = n_head; j < size; ++j) terse[j] = 0.0;
     if (n_head == n_factors) return;
     const double rest = sum_of_squares(factor, n_factors) * (1.0 + spare) - sum_of_squares(terse, size);
-    terse[n_head] = rest > 0.0 ? __builtin_sqrt(rest) : 0.0;
+    terse[n_head] = (rest > 0.0 ? __builtin_sqrt(rest) : 0.0) + lost;
 }
 
 // The largest place, whatever its sign; size is a multiple of four.
@@ -78,7 +79,7 @@ void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, co
             const int64_t count = n_queries - query < ROWS_TURNED ? n_queries - query : ROWS_TURNED;
             turn_rows(queries + query * n_factors, count, n_factors, coding.head, coding.n_head, scratch, size, terse);
         }
-        add_tail(queries + query * n_factors, n_factors, coding.n_head, 1e-11, size, row);
+        add_tail(queries + query * n_factors, n_factors, coding.n_head, 1e-11, 0.0, size, row);
         const double norm = __builtin_sqrt(sum_of_squares(row, size));
         const double scale = scale_for(norm, largest_place(row, size), coding.largest, coding.longest);
         code_places(row, size, scale, places, off);
@@ -93,6 +94,7 @@ void code_queries(const float* queries, int64_t n_queries, int64_t n_factors, co
 void code_items(const float* factors, const float* turned, int64_t n_items, int64_t n_factors, const ItemCoding& coding,
                 double* terse, int8_t* codes, int16_t* offsets, BlockTerms* terms) {
     const int64_t size = rounded_size(coding.code_size);
+    const double lost = __builtin_sqrt(static_cast<double>(n_factors)) * 0x1p-148;  // near zero, where floats are even
     const auto raise = [](double& most, double value) { most = value > most ? value : most; };
     int32_t places[MAX_CODE_SIZE];
     double off[MAX_CODE_SIZE];
@@ -105,7 +107,7 @@ void code_items(const float* factors, const float* turned, int64_t n_items, int6
         for (int64_t at = 0; at < count; ++at) {
             const float* factor = factors + (first + at) * n_factors;
             for (int64_t j = 0; j < coding.n_head; ++j) terse[at * size + j] = turned[(first + at) * n_factors + j];
-            add_tail(factor, n_factors, coding.n_head, 3e-7, size, terse + at * size);
+            add_tail(factor, n_factors, coding.n_head, 3e-7, lost, size, terse + at * size);
             raise(norm, sum_of_squares(factor, n_factors));
             raise(short_norm, sum_of_squares(terse + at * size, size));
             raise(largest, largest_place(terse + at * size, size));
@@ -131,7 +133,7 @@ void code_items(const float* factors, const float* turned, int64_t n_items, int6
             raise(coded_norm, sum_of_squares(row, size));
         }
         const double room = norm * coding.room;
-        terms[block] = {norm + room, __builtin_sqrt(error) * (1.0 + 1e-6) + room,
+        terms[block] = {norm + room, __builtin_sqrt(error) * (1.0 + 1e-6) + room + lost,
                         __builtin_sqrt(coded_norm) * (1.0 + 1e-6), scale};
     }
 }

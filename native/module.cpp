@@ -300,6 +300,9 @@ void slot_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::opt
                 scales.shape(0) == slots.shape(0) &&
                 block_lists.shape(0) == (factors.shape(0) + POSTING_BLOCK - 1) / POSTING_BLOCK + 1,
             "shapes differ");
+    require_starts(block_lists, slots.shape(0));
+    require(starts.data()[0] == 0 && starts.data()[slots.shape(0)] == static_cast<int64_t>(places.shape(0)),
+            "starts leave the arrays");
     require(entry_starts.shape(0) == q + 1 && entry_slots.shape(0) == entry_values.shape(0), "shapes differ");
     require_starts(entry_starts, entry_slots.shape(0));
     require(keys.shape(0) == q && counts.shape(0) == q && keys.shape(1) >= 1, "shapes differ");

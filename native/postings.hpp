@@ -184,8 +184,10 @@ struct BlockOfSums {
     const SlotScratch& scratch;
 };
 
-// Adds a block's items with sums above `cutoff` to the choice.
-void take(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Choice& choice) {
+// Adds a block's items with sums above `cutoff` to the choice; returns whether it shrank on the way, so that no more
+// than its budget is left of what was there before.
+bool take(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Choice& choice) {
+    bool shrank = false;
     for (int64_t i = 0; i < strides.count; ++i) {
         if (static_cast<int32_t>(strides.keys[i] >> 32) <= cutoff) continue;
         const int64_t start = static_cast<int64_t>(strides.keys[i] & 0xffffffffu) * STRIDE;
@@ -202,8 +204,10 @@ void take(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Choi
         if (choice.count >= 4 * choice.budget) {
             choice.shrink();
             cutoff = choice.cutoff;
+            shrank = true;
         }
     }
+    return shrank;
 }
 
 // Most strides hold nothing worth having, so a cutoff is guessed from the largest sums of strides, and lowered until
@@ -231,8 +235,9 @@ void choose(const BlockOfSums& block, Choice& choice) {
             const uint64_t least = find_largest(strides.keys, strides.count, deep, low, most_of_all);
             guess = static_cast<int32_t>(least >> 32) - 1;
         }
-        take(block, strides, guess, choice);
-        if (guess == choice.cutoff || choice.count >= choice.budget) break;
+        const bool all = guess == choice.cutoff;
+        const bool shrank = take(block, strides, guess, choice);
+        if (all || shrank || choice.count - count_before >= choice.budget) break;
         choice.count = count_before;
     }
     choice.shrink();
@@ -296,12 +301,13 @@ void score_chosen(const Items& items, const BlockTerms* terms, const Queries& qu
         if (i >= chosen.counts[query]) return items.n_items;
         const uint64_t key = chosen.keys[query * chosen.budget + i];
         const int64_t place = static_cast<int64_t>(0xffffffffu - (key & 0xffffffffu)) - items.base;
-        return place < items.n_items ? place : items.n_items;
+        return place >= 0 && place < items.n_items ? place : items.n_items;  // later segments' items end the list
     };
+    const uint64_t before = 0xffffffffu - static_cast<uint64_t>(items.base);  // keys of earlier segments are larger
     int64_t next = items.n_items;
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         int64_t i = 0;
-        while (place_at(query, i) < 0) ++i;
+        while (i < chosen.counts[query] && (chosen.keys[query * chosen.budget + i] & 0xffffffffu) > before) ++i;
         cursors[query] = i;
         const int64_t place = place_at(query, i);
         next = place < next ? place : next;
@@ -333,10 +339,11 @@ void score_chosen(const Items& items, const BlockTerms* terms, const Queries& qu
                 if (soon < items.n_items)
                     for (int64_t j = 0; j < items.n_factors && j < 128; j += 16)
                         __builtin_prefetch(items.factors + soon * items.n_factors + j);
+                if (is_excluded(queries, query, items.rows[place])) continue;
                 keep(best, score_of(factor, items.factors + place * items.n_factors, items.n_factors),
                      answer_of(items, place));
+                ++found.scored[query];
             }
-            found.scored[query] += i - cursors[query];
             cursors[query] = i;
             found.counts[query] = best.count;
             next = place < next ? place : next;

@@ -1,5 +1,10 @@
 """Index: the true top k under filters and changes, held to brute force."""
 
+import os
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -47,6 +52,7 @@ KINDS = {
     "repeated": lambda rng, n, k: np.repeat(rng.standard_normal((n // 9 + 1, k)), 9, axis=0)[:n],
     "unit": lambda rng, n, k: unit(rng.standard_normal((n, k))),
     "zero": lambda rng, n, k: np.zeros((n, k)),  # noqa: ARG005
+    "subnormal": lambda rng, n, k: rng.standard_normal((n, k)) * 3e-45,
     "tiny": lambda rng, n, k: rng.standard_normal((n, k)) * 1e-30,
     "decaying": lambda rng, n, k: rng.standard_normal((n, k)) * 0.7 ** np.arange(k),
 }
@@ -165,6 +171,79 @@ def test_any_sequence_of_changes_equals_a_fresh_build(changes, text):
         assert (index.search(users, 7).scores == -np.inf).all()
 
 
+@pytest.mark.parametrize("k", [3, 4, 8, 20, 60])
+def test_items_near_the_smallest_float_are_proven_rightly(k, rng):
+    items = (rng.standard_normal((4000, k)) * 3e-45).astype(np.float32)
+    users = (rng.standard_normal((50, k)) * 1e36).astype(np.float32)
+    assert_same(ts.Index.build(items).search(users, 5), *brute_force(items, np.arange(4000), users, 5))
+
+
+def test_an_emptied_index_keeps_its_kind_of_ids():
+    index = ts.Index.build(np.eye(2), ["a", "b"])
+    index.remove(["a", "b"])
+    for emptied in (index, pickle.loads(pickle.dumps(index))):  # noqa: S301
+        assert emptied.ids.dtype.kind == "U"
+        assert emptied.search([1.0, 0.0], 1).ids.tolist() == [None]
+        assert emptied.version == 1
+        with pytest.raises(TypeError, match="ids are whole numbers, but those in the index are texts"):
+            emptied.add(np.eye(2), [1, 2])
+
+
+def test_missing_answers_may_stand_in_filters():
+    index = ts.Index.build(np.eye(3))
+    assert index.search([[3.0, 2.0, 1.0]], 1, exclude=[[0, -1]]).ids.tolist() == [[1]]
+    assert index.search([[3.0, 2.0, 1.0]], 3, allow=[frozenset([1])]).ids.tolist() == [[1, -1, -1]]
+    assert index.search(np.eye(3)[:2], 1, allow=[range(1, 3), range(1)]).ids.tolist() == [[1], [0]]
+    texts = ts.Index.build(np.eye(3), ["a", "b", "c"])
+    assert texts.search([[3.0, 2.0, 1.0]], 1, exclude=[["a", None]]).ids.tolist() == [["b"]]
+
+
+def test_the_smallest_id_and_texts_with_nul():
+    assert -(2**63) in ts.Index.build(np.eye(2), [-(2**63), 5])
+    assert "a\0" not in ts.Index.build(np.eye(2), ["a", "b"])
+
+
+FORK = """
+import os, sys, threading, time
+import numpy as np
+import tessella as ts
+index, other = ts.Index.build(np.ones((20_000, 2))), ts.Index.build(np.eye(2))
+stop = threading.Event()
+def change():
+    while not stop.is_set():
+        index.update(np.ones((1, 2)), [0])
+        index.ids
+changing = threading.Thread(target=change)
+changing.start()
+problem = None
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        other.add(np.ones((1, 2)), [7])
+        index.update(np.ones((1, 2)), [0])
+        os._exit(0 if len(other.ids) == 3 and len(index.ids) == 20_000 else 1)
+    until = time.monotonic() + 20
+    done, status = 0, 0
+    while not done and time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.001)
+    if not done or status:
+        os.kill(child, 9)
+        problem = f"a child hangs or ended with {status}"
+        break
+stop.set()
+changing.join()
+sys.exit(problem)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_children_forked_while_items_change_work():
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_segments_stay_few(rng):
     index = ts.Index.build(rng.standard_normal((1000, 8)))
     for batch in range(100):
@@ -225,15 +304,20 @@ GOOD = np.arange(12.0).reshape(4, 3)
     ("call", "error", "sentence"),
     [
         (lambda i: i.search([1.0, 2.0]), ValueError, "queries has 2 columns, but 3 are expected"),
-        (lambda i: i.search(GOOD, 0), ValueError, "k is 0, but must be at least 1"),
+        (lambda i: i.search(GOOD, 0), ValueError, "k is 0, but must be from 1 to 2147483647"),
         (lambda i: i.search(GOOD, 2.5), TypeError, "k is a whole number, not float"),
         (lambda i: i.search([[1e38, 0, 0]]), ValueError, "queries has norm 1e.38 in row 0 and an item .*: their product is too large"),
         (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
         (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
         (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequences of ids, but there are 4 queries"),
-        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is neither a sparse matrix nor a list"),
+        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is a int, but must be a sparse matrix or a list of sequences"),
+        (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is a list, but must be a list of sequences of ids"),
+        (lambda i: i.search(GOOD, 2**63), ValueError, "k is 9223372036854775808, but must be from 1 to 2147483647"),
+        (lambda i: i.save("x", overwrite="no"), TypeError, "overwrite is True or False, not str"),
+        (lambda i: i.add(GOOD[:2], [7, True]), TypeError, "ids holds a bool"),
+        (lambda i: i.add(GOOD[:2], np.array(["a\0", "b"], object)), ValueError, "may not end in a NUL character"),
         (lambda i: i.search(GOOD, allow=[[1], [2]]), ValueError, "allow has 2 sequences of ids, but there are 4 queries"),
-        (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "ids holds float64, but must hold whole numbers or texts"),
+        (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "allow holds float64, but must hold whole numbers or texts"),
         (lambda i: i.search(GOOD, budget=0), ValueError, "budget is 0, but must be at least 1"),
         (lambda i: i.search(GOOD, budget=1.5), TypeError, "budget is a whole number, not float"),
         (lambda i: i.search(GOOD, max_slots=0), ValueError, "max_slots is 0, but must be at least 1"),

@@ -4,8 +4,10 @@ import json
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -99,6 +101,11 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: facts.update(scale="nan"),  # noqa: ARG005
         lambda arrays, facts: facts.update(n_items=-1),  # noqa: ARG005
         lambda arrays, facts: facts.update(n_items="many"),  # noqa: ARG005
+        lambda arrays, facts: facts.update(n_items=0),  # noqa: ARG005
+        lambda arrays, facts: facts.update(scale="0x1p99999"),  # noqa: ARG005
+        lambda arrays, facts: facts.update(version=-1),  # noqa: ARG005
+        lambda arrays, facts: facts.update(text_ids=1),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(more=arrays["ids"]),  # noqa: ARG005
     ],
 )
 def test_forged_files_are_refused(index, tmp_path, forge):
@@ -107,6 +114,44 @@ def test_forged_files_are_refused(index, tmp_path, forge):
     storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
     with pytest.raises(ValueError, match="forged cannot be used: its arrays do not belong together"):
         ts.Index.load(tmp_path / "forged")
+
+
+def test_a_header_of_many_brackets_is_refused(tmp_path):
+    path = tmp_path / "deep"
+    path.write_bytes(struct.pack("<Q", 200_000) + b"[" * 200_000)
+    with pytest.raises(ValueError, match="its header is damaged"):
+        ts.Index.load(path)
+
+
+def test_saves_to_one_path_at_once(index, tmp_path):
+    path, problems = tmp_path / "items", []
+
+    def save():
+        try:
+            for _ in range(8):
+                index.save(path, overwrite=True)
+        except OSError as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=save) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert len(ts.Index.load(path)) == len(index)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_saved_where_there_are_no_hard_links(index, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    index.save(tmp_path / "items")
+    assert len(ts.Index.load(tmp_path / "items")) == len(index)
+    with pytest.raises(FileExistsError):
+        index.save(tmp_path / "items")
 
 
 def test_a_file_is_not_replaced_unasked(index, tmp_path):

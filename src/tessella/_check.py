@@ -1,6 +1,7 @@
 """Every check of what users pass in, and the sentence for each."""
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella._core import core
 
 MAX_FACTORS = 4096
+_SEQUENCES = (list, tuple, set, frozenset, range, np.ndarray)
 MAX_LEVELS = 127
 _ELEMENTS_PER_BLOCK = 2**19
 _State = TypeVar("_State")
@@ -48,6 +50,12 @@ def number_between(value: float, name: str, low: float, high: float) -> float:
     if number > high:
         raise ValueError(f"{name} is {number:g}, but must be from {low:g} to {high:g}.")
     return number
+
+
+def true_or_false(value: object, name: str) -> None:
+    """Refuse what is no bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is True or False, not {type(value).__name__}.")
 
 
 def slot_count(count: int) -> int:
@@ -241,52 +249,63 @@ def norms_fit(factors: NDArray[np.float32], name: str) -> NDArray[np.float64]:
     return norms
 
 
-def products_fit(queries: NDArray[np.float32], longest: float) -> None:
+def products_fit(queries: NDArray[np.float32], longest: float, name: str) -> None:
     """Refuse queries whose inner products with an item of that norm could leave float32."""
-    norms = norms_fit(queries, "queries")
+    norms = norms_fit(queries, name)
     if norms.max(initial=0) * longest > 1e38:
         row = int(np.argmax(norms))
         raise ValueError(
-            f"queries has norm {norms[row]:.3g} in row {row} and an item {longest:.3g}: their product is too "
+            f"{name} has norm {norms[row]:.3g} in row {row} and an item {longest:.3g}: their product is too "
             "large for float32; scale the factors down."
         )
 
 
-def ids(values: Any, count: int | None, *, unique: bool = True) -> NDArray[Any]:
+def ids(values: Any, count: int | None, *, unique: bool = True, name: str = "ids") -> NDArray[Any]:
     """`values` as an array of `count` ids: int64 or text."""
-    if isinstance(values, list | tuple) and len({isinstance(value, str | np.str_) for value in values}) > 1:
-        raise TypeError("ids holds both texts and other values, but must hold whole numbers or texts.")
+    if isinstance(values, list | tuple):
+        _same_types(values, name)
     try:
         array = np.array(values)
     except (ValueError, OverflowError):
-        raise ValueError("ids is not a flat sequence of texts or int64 numbers.") from None
+        raise ValueError(f"{name} is not a flat sequence of texts or int64 numbers.") from None
     if array.ndim != 1:
-        raise ValueError(f"ids has {array.ndim} dimensions, but must have 1.")
+        raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1.")
     if count is not None and len(array) != count:
-        raise ValueError(f"ids has {len(array)} entries, but there are {count} items.")
-    array = _numbers_or_texts(array)
-    if array.dtype.kind == "U" and isinstance(values, list | tuple):
-        for given, kept in zip(values, array.tolist(), strict=True):
-            if given != kept:
-                raise ValueError(f"ids holds {given!r}, but texts may not end in a NUL character.")
+        raise ValueError(f"{name} has {len(array)} entries, but there are {count} items.")
+    array = _numbers_or_texts(array, name)
+    if array.dtype.kind == "U":
+        cut = [given for given, kept in zip(values, array.tolist(), strict=True) if given != kept]
+        if cut:
+            raise ValueError(f"{name} holds {cut[0]!r}, but texts may not end in a NUL character.")
     if unique:
         found, counts = np.unique(array, return_counts=True)
         if len(found) < len(array):
-            raise ValueError(f"ids holds {found[counts > 1][0].item()!r} more than once.")
+            raise ValueError(f"{name} holds {found[counts > 1][0].item()!r} more than once.")
+        _refuse_missing(array, name)
     return array
 
 
-def _numbers_or_texts(array: NDArray[Any]) -> NDArray[Any]:
+def _refuse_missing(array: NDArray[Any], name: str) -> None:
+    if array.dtype.kind != "U" and (array == -1).any():
+        raise ValueError(f"{name} holds -1, which stands for a missing answer; use another number.")
+
+
+def _same_types(values: Sequence[Any], name: str) -> None:
+    if len({isinstance(value, str) for value in values}) > 1:
+        raise TypeError(f"{name} holds both texts and other values, but must hold whole numbers or texts.")
+    if any(isinstance(value, bool | np.bool_) for value in values):
+        raise TypeError(f"{name} holds a bool, but must hold whole numbers or texts.")
+
+
+def _numbers_or_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
         return array.astype(np.str_)
     if array.dtype.kind == "U" or not len(array):
         return array if array.dtype.kind == "U" else array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise TypeError(f"ids holds {array.dtype}, but must hold whole numbers or texts.")
+        raise TypeError(f"{name} holds {array.dtype}, but must hold whole numbers or texts.")
     if int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"ids holds {array.max()}, but ids must fit int64.")
-    if (array == -1).any():
-        raise ValueError("ids holds -1, which stands for a missing answer; use another number.")
+        raise ValueError(f"{name} holds {array.max()}, but ids must fit int64.")
     return array.astype(np.int64)
 
 
@@ -294,21 +313,26 @@ def is_list_of_lists(values: object) -> bool:
     """Whether `values` holds sequences of ids rather than ids."""
     if isinstance(values, np.ndarray):
         return values.ndim == 2
-    return (
-        isinstance(values, list | tuple)
-        and bool(values)
-        and all(isinstance(part, list | tuple | set | np.ndarray) for part in values)
-    )
+    return isinstance(values, list | tuple) and bool(values) and all(isinstance(part, _SEQUENCES) for part in values)
 
 
 def id_lists(values: Any, name: str, n: int) -> list[NDArray[Any]]:
-    """`values` as `n` arrays of ids."""
+    """`values` as `n` arrays of ids; what stands for a missing answer is left out."""
     lists = list(values) if isinstance(values, list | tuple | np.ndarray) else None
-    if lists is None or not all(isinstance(part, list | tuple | set | np.ndarray | range) for part in lists):
-        raise TypeError(f"{name} is neither a sparse matrix nor a list of sequences of ids.")
+    if lists is None or not all(isinstance(part, _SEQUENCES) for part in lists):
+        wanted = "a list of sequences of ids" if name == "allow" else "a sparse matrix or a list of sequences of ids"
+        raise TypeError(f"{name} is a {type(values).__name__}, but must be {wanted}.")
     if len(lists) != n:
         raise ValueError(f"{name} has {len(lists)} sequences of ids, but there are {n} queries.")
-    return [ids(sorted(part) if isinstance(part, set) else part, None, unique=False) for part in lists]
+    return [_listed(part, name) for part in lists]
+
+
+def _listed(part: Any, name: str) -> NDArray[Any]:
+    known = [value for value in part if value is not None] if not isinstance(part, np.ndarray | range) else part
+    if isinstance(known, np.ndarray) and known.dtype.kind == "O":
+        known = known[known != None]  # noqa: E711
+    array = ids(known, None, unique=False, name=name)
+    return array if array.dtype.kind == "U" else array[array != -1]
 
 
 def candidates(values: Any) -> scipy.sparse.csr_array:

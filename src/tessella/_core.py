@@ -247,20 +247,24 @@ def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: 
                 errors[number] = error
                 return
 
-    helpers: list[threading.Thread] = []
+    helpers = [threading.Thread(target=drain) for _ in range(min(threads, len(blocks)) - 1)]
     try:
-        for _ in range(min(threads, len(blocks)) - 1):
-            helper = threading.Thread(target=drain)
-            helper.start()
-            helpers.append(helper)
-        drain()
-    finally:  # an interrupt, or a thread that cannot be had, leaves no other running
-        if len(helpers) < min(threads, len(blocks)) - 1:
-            todo.clear()
         for helper in helpers:
-            helper.join()
+            helper.start()
+        drain()
+        _join(helpers)
+    except BaseException:  # an interrupt, or a thread that cannot be had, leaves no other running
+        todo.clear()
+        _join(helpers)
+        raise
     if errors:
         raise errors[min(errors)]
+
+
+def _join(helpers: Sequence[threading.Thread]) -> None:
+    for helper in helpers:
+        if helper.ident is not None:  # it was started
+            helper.join()
 
 
 def show_config() -> None:

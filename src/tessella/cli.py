@@ -200,7 +200,7 @@ def search(
     max_slots: Annotated[
         int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Prove the top k, whatever the index prefers.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Prove the top k, even where a budget is given.")] = False,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:

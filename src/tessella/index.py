@@ -3,6 +3,7 @@
 import os
 import threading
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,7 +99,7 @@ class Index:
         fitted = Fitted.to(factors, schema)
         rows = np.arange(len(factors), dtype=np.int32)
         segment = Segment.build(factors, checked, rows, np.zeros(len(rows), np.bool_), fitted, count)
-        return cls(State((segment,), fitted, 0, len(rows)))
+        return cls(State((segment,), fitted, checked.dtype.kind == "U", 0, len(rows)))
 
     def search(
         self,
@@ -153,9 +154,9 @@ class Index:
         state = self._state
         array = _check.numbers(queries, "queries")
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
-        wanted = _check.whole_number(k, "k", 1)
-        effort = self._effort(state, wanted, budget, max_slots, min_overlap, exact)
-        _check.products_fit(asked, state.longest)
+        wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
+        effort = self._effort(state, wanted, budget, max_slots, min_overlap, exact=exact)
+        _check.products_fit(asked, state.longest, "queries")
         found = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
         for part, filters in filters_for(state, len(asked), exclude, allow):
             if effort is None:
@@ -170,18 +171,20 @@ class Index:
 
     @staticmethod
     def _effort(
-        state: State, k: int, budget: int | None, max_slots: int | None, min_overlap: int, exact: bool
+        state: State, k: int, budget: int | None, max_slots: int | None, min_overlap: int, *, exact: bool
     ) -> Effort | None:
         """What slots search is to do, or None for exact search."""
-        if not isinstance(exact, bool | np.bool_):
-            raise TypeError(f"exact is True or False, not {type(exact).__name__}.")
+        _check.true_or_false(exact, "exact")
         scored = None if budget is None else _check.whole_number(budget, "budget", 1)
         slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
         overlap = _check.whole_number(min_overlap, "min_overlap", 1)
         if exact or (scored is None and slots is None and overlap == 1):
             return None
         scored = max(k, PLAN.budget_per_answer * k if scored is None else scored)
-        return None if scored >= state.n_live else Effort(scored, slots or PLAN.max_slots, overlap)
+        if scored >= state.n_live:
+            return None
+        most = state.fitted.n_factors  # slots of a query
+        return Effort(scored, min(slots or PLAN.max_slots, most), min(overlap, most + 1))
 
     @staticmethod
     def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
@@ -252,7 +255,7 @@ class Index:
         if array.ndim != 1:
             raise ValueError(f"query has {array.ndim} dimensions, but must have 1.")
         factor = _check.all_factors(array[None], "query", state.fitted.n_factors)
-        _check.products_fit(factor, state.longest)
+        _check.products_fit(factor, state.longest, "query")
         item = _check.ids([item_id], 1)
         return explain(state, factor[0], item[0].item(), int(_places(state, item)[0]), PLAN)
 
@@ -339,7 +342,9 @@ class Index:
             fresh = Segment.build(factors, ids, rows, np.ones(len(rows), np.bool_), state.fitted)
             segments = (*segments, fresh)
         next_row = max(state.next_row, int(rows.max(initial=-1)) + 1)
-        self._state = State(tidy(segments, state.fitted), state.fitted, state.version + 1, next_row)
+        self._state = replace(
+            state, segments=tidy(segments, state.fitted), version=state.version + 1, next_row=next_row
+        )
 
     def drift(self) -> Drift:
         """How much the items that came or changed since the index was fitted look like those it was fitted to.
@@ -392,10 +397,13 @@ class Index:
             numbers = np.arange(len(places), dtype=np.int32)
             fresh = np.zeros(len(places), np.bool_)
             segment = Segment.build(factors, state.at(places, "ids"), numbers, fresh, fitted, count)
-            self._state = State((segment,), fitted, state.version + 1, len(places))
+            self._state = State((segment,), fitted, state.text_ids, state.version + 1, len(places))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
+
+        Segments are merged in the file. Exact answers and `candidates` stay as they are; slots search, which rounds
+        impacts segment by segment, may then choose a few other items where the index had been changed.
 
         Parameters
         ----------
@@ -416,6 +424,7 @@ class Index:
         ...     len(ts.Index.load(path))
         3
         """
+        _check.true_or_false(overwrite, "overwrite")
         storage.write(Path(path), *snapshot(self._state), overwrite=overwrite)
 
     @classmethod
@@ -439,7 +448,7 @@ class Index:
     def ids(self) -> NDArray[Any]:
         """Ids of the items, in the order in which they came."""
         state = self._state
-        return state.at(state.live_places, "ids") if state.n_live else np.zeros(0, np.int64)
+        return state.at(state.live_places, "ids") if state.n_live else state.no_ids()
 
     @property
     def schema(self) -> Schema:
@@ -468,7 +477,11 @@ class Index:
         total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0}
         for segment in self._state.segments:
             total = {name: total[name] + part for name, part in segment.parts().items()}
-        return total | {"fitted state": fitted.basis.nbytes + fitted.axes.head.nbytes + fitted.spectrum.nbytes}
+        learned = [fitted.basis, fitted.axes.head, fitted.spectrum]
+        rotation = fitted.sparse_map.rotation_
+        if rotation is not None and rotation is not fitted.basis:
+            learned.append(rotation)
+        return total | {"fitted state": sum(array.nbytes for array in learned)}
 
     def __len__(self) -> int:
         return self._state.n_live
@@ -476,7 +489,9 @@ class Index:
     def __contains__(self, item_id: object) -> bool:
         if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):
             return False
-        if not isinstance(item_id, str) and (item_id == -1 or abs(int(item_id)) >= 2**63):
+        if item_id == -1 or (isinstance(item_id, str) and item_id.endswith("\0")):
+            return False
+        if not isinstance(item_id, str) and not -(2**63) <= int(item_id) < 2**63:
             return False
         return bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
 
@@ -536,7 +551,7 @@ def _places(state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
 def _renumbered(state: State) -> State:
     """The same items with rows from 0, for an index that has seen more items than rows can be numbered."""
     segment = merged(state.segments, state.fitted, renumber=True)
-    return State((segment,), state.fitted, state.version, len(segment))
+    return replace(state, segments=(segment,), next_row=len(segment))
 
 
 def _from_bytes(kind: type[Index], data: bytes) -> Index:

@@ -168,7 +168,7 @@ class Explanation:
             verdict = (
                 f"slots search scores it within a budget of {self.budget:,}."
                 if self.found_by_slots
-                else f"beyond a budget of {self.budget:,}; slots search finds it with budget={self.candidate_rank}."
+                else f"beyond a budget of {self.budget:,}; slots search scores it with budget={self.candidate_rank}."
             )
             slots = place + verdict
         return exact, slots

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import secrets
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """A temporary file beside `path` to write to; written, it takes its place, and otherwise it goes."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         temporary.touch()
         mode = (path if path.exists() else temporary).stat().st_mode & 0o777
@@ -67,8 +68,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         if overwrite:
             temporary.replace(path)
         else:
-            os.link(temporary, path)  # unlike a rename, this fails if someone was faster
-            temporary.unlink()
+            _move_to_free_place(temporary, path)
         _sync_folder(path.parent)
     except (OSError, safetensors.SafetensorError) as error:
         with contextlib.suppress(OSError):
@@ -79,6 +79,18 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _move_to_free_place(temporary: Path, path: Path) -> None:
+    """Rename, but fail if someone was faster."""
+    try:
+        os.link(temporary, path)
+        temporary.unlink()
+    except FileExistsError:
+        raise
+    except OSError:  # no hard links here
+        path.touch(exist_ok=False)
+        temporary.replace(path)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -129,7 +141,7 @@ def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[st
         return _parse(data)
     except _Damage as damage:
         return {}, {}, [str(damage)]
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}, {}, ["its header is damaged"]
 
 

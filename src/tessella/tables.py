@@ -96,7 +96,7 @@ def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any
         return ids
     if not texts and all(_WHOLE_NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
         return np.array([int(text) for text in ids], np.int64)
-    return np.array(ids, np.str_)
+    return _check.ids(ids, None, unique=False)
 
 
 def read_seen(path: Path, shape: tuple[int, int]) -> Any:
@@ -187,7 +187,7 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], list[str] | None]:
         if len(fields) != width:
             raise ValueError(f"{path} has {len(fields)} columns in line {line}, but {width} in line {first}.")
         try:
-            values.extend(map(float, fields[n_ids:]))
+            values.extend(map(_number, fields[n_ids:]))
         except ValueError as error:
             raise ValueError(f"{path} cannot be read in line {line}: {error}.") from None
         if n_ids:
@@ -200,7 +200,7 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], list[str] | None]:
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file)
+        lines = csv.reader(file, strict=True)
         try:
             yield from ((lines.line_num, fields) for fields in lines if fields)
         except (UnicodeDecodeError, csv.Error) as error:
@@ -217,9 +217,15 @@ def _is_header(path: Path, fields: list[str]) -> bool:
     return fields[0].lower() == "id" or not any(map(_is_number, fields))
 
 
+def _number(text: str) -> float:
+    if "_" in text:
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        _number(text)
     except ValueError:
         return False
     return True

@@ -43,7 +43,7 @@ def test_every_reason_is_told():
     assert html.startswith("<p>")
     assert "<td>0</td>" in html
     many = ts.Index.build(np.vstack([items] * 2), schema=schema)
-    assert "slots search finds it with budget=" in str(many.explain(user, 402))
+    assert "slots search scores it with budget=" in str(many.explain(user, 402))
 
 
 def test_text_ids_are_escaped_in_html():

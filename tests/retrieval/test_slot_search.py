@@ -162,6 +162,39 @@ def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
             np.testing.assert_array_equal(found, wanted[:40])
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.floats(0.2, 5), st.booleans())
+def test_the_same_items_are_chosen_from_many_segments_as_by_the_twin(seed, budget, growth, filtered):
+    """Later segments may hold much better items than earlier ones, or much worse."""
+    rng = np.random.default_rng(seed)
+    n, k = 400, 8
+    index = ts.Index.build(rng.standard_normal((n, k)), schema=SCHEMAS[1])
+    for turn in range(1, 4):
+        index.add(growth**turn * rng.standard_normal((n, k)), n * turn + np.arange(n))
+    index.remove(rng.permutation(4 * n)[:50])
+    users = rng.standard_normal((6, k)).astype(np.float32)
+    options = {"exclude": [rng.permutation(4 * n)[:300] for _ in users]} if filtered else {}
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        for level in _core.simd_levels():
+            patch.setenv("TESSELLA_SIMD", level)
+            found.append(index.search(users, 3, budget=budget, **options))
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].ids, other.ids)
+        np.testing.assert_array_equal(found[0].certified, other.certified)
+
+
+def test_equally_long_items_in_many_blocks(rng, monkeypatch):
+    items = rng.standard_normal((140_000, 4)).astype(np.float32)
+    items /= np.linalg.norm(items, axis=1, keepdims=True)
+    index = ts.Index.build(items, schema=SCHEMAS[1])
+    users = rng.standard_normal((4, 4)).astype(np.float32)
+    found = [index.search(users, 5, budget=budget) for budget in (8, 40)]
+    monkeypatch.setenv("TESSELLA_SIMD", "numpy")
+    for one, budget in zip(found, (8, 40), strict=True):
+        np.testing.assert_array_equal(one.ids, index.search(users, 5, budget=budget).ids)
+
+
 def test_items_beyond_one_block_of_postings(rng, monkeypatch):
     """More than 65,536 items; the twin agrees."""
     items = (rng.standard_normal((70_000, 4)) * rng.lognormal(0, 1, (70_000, 1))).astype(np.float32)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
+from tessella.retrieval.scoring import keys_of, score_chosen
 from tessella.retrieval.segments import State
 
 
@@ -19,8 +20,13 @@ def search_exactly(state: State, queries: NDArray[np.float32], filters: Filters,
 
     def scan(batch: slice) -> None:
         asked, best, filtered = queries[batch], found.part(batch), filters.part(batch)
+        best.certified[:] = True
+        if filtered.places is not None:
+            keys = np.tile(keys_of(filtered.places), (len(asked), 1))
+            score_chosen(state, asked, filtered, keys, np.full(len(asked), len(filtered.places)), best)
+            return
         codes, terms = state.fitted.axes.code(asked)
-        for segment, base in zip(state.segments, state.bases, strict=False):
+        for segment, base in state.parts():
             running.kernels.exact_scan(
                 segment.factors, segment.rows, segment.dead, base,
                 segment.codes.codes, segment.codes.offsets, segment.codes.block_terms,
@@ -28,6 +34,5 @@ def search_exactly(state: State, queries: NDArray[np.float32], filters: Filters,
                 best.scores, best.answers, best.counts, best.scored, running.level,
             )  # fmt: skip
         best.sort()
-        best.certified[:] = True
 
     run_blocks(scan, batches(len(queries)), threads)

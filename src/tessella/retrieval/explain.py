@@ -56,7 +56,7 @@ def _rank(state: State, query: NDArray[np.float32], score: float, row: int) -> i
 
 def _candidate_rank(state: State, query: NDArray[np.float32], place: int, max_slots: int) -> int | None:
     """The number of the item among those that slots search could choose, from 1, or None if it is not one."""
-    anything = Filters(None, np.zeros(0, np.int64), np.zeros(2, np.int64))
+    anything = Filters(None, None, np.zeros(0, np.int64), np.zeros(2, np.int64))
     keys, counts = choose(state, query[None], anything, Effort(state.n_live, max_slots, 1))
     kept = np.sort(keys[0, : counts[0]])[::-1]
     at = np.flatnonzero((kept & np.uint64(0xFFFFFFFF)) == np.uint64(0xFFFFFFFF - place))

@@ -1,6 +1,6 @@
 """Filters: which items may answer which query."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 from tessella import _check
 from tessella.retrieval.segments import State
 
+FEW_ALLOWED = 256
+
 
 @dataclass(frozen=True)
 class Filters:
-    """Which rows may answer: `allowed` holds a bit for each row, or is None for all; excluded rows ascend by query."""
+    """Which rows may answer: `allowed` holds a bit for each row, or is None for all; excluded rows ascend by query.
+
+    `places` are those of the allowed items, ascending, if they are so few that all of them are best scored.
+    """
 
     allowed: NDArray[np.uint8] | None
+    places: NDArray[np.int64] | None
     excluded: NDArray[np.int64]
     excluded_starts: NDArray[np.int64]
 
@@ -24,29 +30,29 @@ class Filters:
         if queries.stop - queries.start == len(self.excluded_starts) - 1:
             return self
         starts = self.excluded_starts[queries.start : queries.stop + 1]
-        return type(self)(self.allowed, self.excluded, starts)
+        return replace(self, excluded_starts=starts)
 
     def only(self, queries: NDArray[np.int64]) -> Self:
         """Those of queries picked by number."""
         pairs = zip(self.excluded_starts[queries], self.excluded_starts[queries + 1], strict=True)
         rows = [self.excluded[start:stop] for start, stop in pairs]
         starts = np.cumsum([0, *map(len, rows)])
-        return type(self)(self.allowed, np.concatenate([*rows, self.excluded[:0]]), starts)
+        return replace(self, excluded=np.concatenate([*rows, self.excluded[:0]]), excluded_starts=starts)
 
 
 def filters_for(state: State, n: int, exclude: Any, allow: Any) -> list[tuple[slice, Filters]]:
     """Filters of stretches of queries that share what is allowed, from what a search was given."""
     excluded, starts = _excluded_rows(state, n, exclude)
     if allow is None:
-        return [(slice(0, n), Filters(None, excluded, starts))]
+        return [(slice(0, n), Filters(None, None, excluded, starts))]
     if _check.is_list_of_lists(allow):
         lists = _check.id_lists(allow, "allow", n)
         return [
-            (slice(query, query + 1), Filters(_bits(state, ids), excluded, starts[query : query + 2]))
+            (slice(query, query + 1), Filters(*_allowed(state, ids), excluded, starts[query : query + 2]))
             for query, ids in enumerate(lists)
         ]
     (ids,) = _check.id_lists([allow], "allow", 1)
-    return [(slice(0, n), Filters(_bits(state, ids), excluded, starts))]
+    return [(slice(0, n), Filters(*_allowed(state, ids), excluded, starts))]
 
 
 def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -67,16 +73,21 @@ def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64
     return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
 
 
-def _bits(state: State, ids: NDArray[Any]) -> NDArray[np.uint8]:
+def _allowed(state: State, ids: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
+    """A bit for each row that is allowed, and the places of these rows if they are few."""
     same_kind(state, ids)
+    places = state.find(ids)
+    places = np.unique(places[places >= 0])
     bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
-    bits[state.rows_of(ids)] = 1
-    return np.packbits(bits, bitorder="little")
+    if len(places):
+        bits[state.at(places, "rows")] = 1
+    few = len(places) <= max(FEW_ALLOWED, state.n_live // 100)
+    return np.packbits(bits, bitorder="little"), places if few else None
 
 
 def same_kind(state: State, ids: NDArray[Any]) -> None:
     """Refuse texts where ids are whole numbers, and the other way round."""
     kinds = {"U": "texts", "i": "whole numbers"}
-    if state.segments and len(ids) and (ids.dtype.kind == "U") != state.text_ids:
+    if len(ids) and (ids.dtype.kind == "U") != state.text_ids:
         theirs = kinds["U" if state.text_ids else "i"]
         raise TypeError(f"ids are {kinds[ids.dtype.kind]}, but those in the index are {theirs}.")

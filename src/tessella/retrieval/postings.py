@@ -93,6 +93,6 @@ def _file(
     firsts = np.flatnonzero(np.diff(slots, prepend=-1))
     lengths = np.diff(firsts, append=len(slots))
     scales = sizes[firsts].astype(np.float64) / LARGEST_IMPACT
-    scales[scales == 0] = 1  # a scale is never smaller than the largest value asks for
+    scales[scales == 0] = 1
     impacts = np.rint(values / np.repeat(scales, lengths))
     return places.astype(np.uint16), impacts.astype(np.int8), slots[firsts], lengths, scales.astype(np.float32)

@@ -1,12 +1,13 @@
 """Segments: the items of an index as a few immutable parts, so that it can change while it is searched."""
 
-import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._cached import cached
 from tessella._core import core, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
@@ -37,7 +38,7 @@ class Fitted:
         basis = turned if schema.learns_axes and turned is not None else principal_axes(moments)
         return cls(sparse_map, basis, np.einsum("ji,jk,ki->i", basis, moments, basis) / len(factors))
 
-    @functools.cached_property
+    @cached
     def axes(self) -> Axes:
         """The axes that codes are made along."""
         return Axes.of(self.basis)
@@ -47,7 +48,7 @@ class Fitted:
         """Coordinates of a factor."""
         return len(self.basis)
 
-    @functools.cached_property
+    @cached
     def item_mapper(self) -> BlockMapper:
         """Maps items by the schema."""
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors)
@@ -65,7 +66,7 @@ class Fitted:
             return self.item_mapper.entries_of(self.item_mapper.cut(turned))
         return self.item_mapper.entries(factors)
 
-    @functools.cached_property
+    @cached
     def query_mapper(self) -> BlockMapper:
         """Maps queries by the schema without its threshold: an answer does not depend on a query's length."""
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors, thresholded=False)
@@ -171,39 +172,35 @@ class State:
 
     segments: tuple[Segment, ...]
     fitted: Fitted
+    text_ids: bool  # whether ids are texts or whole numbers
     version: int
     next_row: int
 
-    @functools.cached_property
+    @cached
     def n_live(self) -> int:
         """How many items there are."""
         return sum(segment.n_live for segment in self.segments)
 
-    @functools.cached_property
+    @cached
     def longest(self) -> float:
         """The norm of the longest item, or a little more."""
         return max((segment.codes.longest for segment in self.segments), default=0.0)
 
-    @functools.cached_property
+    @cached
     def bases(self) -> list[int]:
         """What is added to the places of each segment, so that no two items share one."""
         return [0, *np.cumsum([len(segment) for segment in self.segments]).tolist()]
 
-    @functools.cached_property
-    def text_ids(self) -> bool:
-        """Whether ids are texts."""
-        return any(segment.ids.dtype.kind == "U" for segment in self.segments)
-
-    @functools.cached_property
+    @cached
     def live_places(self) -> NDArray[np.int64]:
         """Places, among those of all segments, of the items that are there, in the order in which they came."""
-        places = [segment.live + base for segment, base in zip(self.segments, self.bases, strict=False)]
+        places = [segment.live + base for segment, base in self.parts()]
         rows = [segment.rows[segment.live] for segment in self.segments]
         return np.concatenate([*places, np.zeros(0, np.int64)])[
             np.argsort(np.concatenate([*rows, np.zeros(0, np.int32)]))
         ]
 
-    @functools.cached_property
+    @cached
     def live_rows(self) -> NDArray[np.int64]:
         """Rows of the items that are there, ascending."""
         return self.at(self.live_places, "rows").astype(np.int64) if self.n_live else np.zeros(0, np.int64)
@@ -211,10 +208,18 @@ class State:
     def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """The place of each id among those of all segments, or -1 where it is not there."""
         places = np.full(len(ids), -1)
-        for segment, base in zip(self.segments, self.bases, strict=False):
+        for segment, base in self.parts():
             found = segment.find(ids)
             places[found >= 0] = base + found[found >= 0]
         return places
+
+    def parts(self) -> Iterator[tuple[Segment, int]]:
+        """Every segment with its base."""
+        return zip(self.segments, self.bases, strict=False)
+
+    def no_ids(self) -> NDArray[Any]:
+        """No ids, of the index's kind."""
+        return np.zeros(0, np.str_ if self.text_ids else np.int64)
 
     def at(self, places: NDArray[np.int64], name: str) -> NDArray[Any]:
         """What the array `name` of the segments holds at some places."""
@@ -247,7 +252,7 @@ class State:
     def without(self, places: NDArray[np.int64]) -> tuple[Segment, ...]:
         """The segments with the items at some places removed."""
         kept = []
-        for segment, base in zip(self.segments, self.bases, strict=False):
+        for segment, base in self.parts():
             here = places[(places >= base) & (places < base + len(segment))] - base
             kept.append(segment.without(here) if len(here) else segment)
         return tuple(kept)
@@ -270,9 +275,9 @@ def merged(segments: tuple[Segment, ...], fitted: Fitted, *, renumber: bool = Fa
 
 
 def tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
-    """Merge what has piled up: four segments of about one size become one; one with many dead items is made anew.
+    """Merge what has piled up: eight segments of about one size become one; one with many dead items is made anew.
 
-    So an item is merged about log4(n) times in its life, and there are never more than a few segments of each size.
+    So an item is merged about log8(n) times in its life, and there are never more than a few segments of each size.
     """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
+from tessella.retrieval.scoring import score_chosen
 from tessella.retrieval.segments import State
 
 
@@ -32,7 +33,7 @@ def choose(
     starts, slots, values = state.fitted.query_mapper.entries(queries)
     keys = np.empty((len(queries), effort.budget), np.uint64)
     counts = np.zeros(len(queries), np.int64)
-    for segment, base in zip(state.segments, state.bases, strict=False):
+    for segment, base in state.parts():
         filed = segment.postings
         running.kernels.slot_scan(
             segment.factors, segment.rows, segment.dead, base,
@@ -50,21 +51,13 @@ def search_by_slots(
 
     A query is certified where no item that was left out can be long enough to reach the k-th score.
     """
-    running = core()
     short = np.zeros(len(queries), np.bool_)
     k = found.scores.shape[1]
 
     def scan(batch: slice) -> None:
         asked, best, filtered = queries[batch], found.part(batch), filters.part(batch)
         keys, counts = choose(state, asked, filtered, effort)
-        unseen = np.full(len(asked), -np.inf)
-        for segment, base in zip(state.segments, state.bases, strict=False):
-            running.kernels.score_chosen(
-                segment.factors, segment.rows, segment.dead, base, segment.codes.block_terms,
-                asked, filtered.allowed, filtered.excluded, filtered.excluded_starts, keys, counts,
-                best.scores, best.answers, best.counts, best.scored, unseen, running.level,
-            )  # fmt: skip
-        best.sort()
+        unseen = score_chosen(state, asked, filtered, keys, counts, best)
         all_seen = unseen == -np.inf
         best.certified[:] = all_seen | ((best.counts == k) & (best.scores[:, -1] > unseen))
         short[batch] = (best.counts < k) & ~all_seen

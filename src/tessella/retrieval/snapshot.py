@@ -24,6 +24,7 @@ def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
         "n_items": state.n_live,
         "n_factors": fitted.n_factors,
         "text_ids": state.text_ids,
+        "version": state.version,
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
     }
@@ -47,8 +48,11 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
     try:
         n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
         fitted = _restore_fitted(arrays, facts, n_factors)
+        texts, version = facts["text_ids"], _check.whole_number(facts["version"], "version", 0)
+        _check.true_or_false(texts, "text_ids")
+        _check_names(arrays, n, texts)
         if not n:
-            return State((), fitted, 0, 0)
+            return State((), fitted, texts, version, 0)
         codes = Codes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         codes.check(n, fitted.axes)
@@ -57,13 +61,22 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         expect(arrays["rows"], "rows", np.int32, (n,))
         expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
-        texts = facts["text_ids"]
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
         segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings)
-    except (LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return State((segment,), fitted, 0, n)
+    return State((segment,), fitted, texts, version, n)
+
+
+def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool) -> None:
+    wanted = {"basis", "spectrum"}
+    if n:
+        wanted |= {"factors", "is_new", "rows", *_CODES, *_POSTINGS}
+        wanted |= {"id_bytes", "id_ends"} if texts else {"ids"}
+    strange = (set(arrays) - {"rotation"}) ^ wanted
+    if strange:
+        raise ValueError(f"{min(strange)} is missing or does not belong there")
 
 
 def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:

@@ -1,0 +1,38 @@
+"""Scoring: items that were chosen by whatever means are scored as they are."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._core import core
+from tessella.retrieval.filters import Filters
+from tessella.retrieval.found import Found
+from tessella.retrieval.segments import State
+
+
+def keys_of(places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Keys, as `score_chosen` takes them, of items that are all to be scored."""
+    return (0xFFFFFFFF - places).astype(np.uint64)
+
+
+def score_chosen(
+    state: State,
+    queries: NDArray[np.float32],
+    filters: Filters,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    best: Found,
+) -> NDArray[np.float64]:
+    """Put the best of the chosen items in order; what an item that was not chosen might score, or -inf if none is left.
+
+    The last 32 bits of a key are 2^32 - 1 - place, and keys go by place.
+    """
+    running = core()
+    unseen = np.full(len(queries), -np.inf)
+    for segment, base in state.parts():
+        running.kernels.score_chosen(
+            segment.factors, segment.rows, segment.dead, base, segment.codes.block_terms,
+            queries, filters.allowed, filters.excluded, filters.excluded_starts, keys, counts,
+            best.scores, best.answers, best.counts, best.scored, unseen, running.level,
+        )  # fmt: skip
+    best.sort()
+    return unseen
