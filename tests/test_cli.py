@@ -415,11 +415,19 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     assert contents(folder) == before
 
 
+def listen_to_interrupts():
+    """A shell's background jobs, and all they start, do not, unless told to."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def long_search(output):
     """A search that takes minutes, under way."""
     np.save("users.npy", np.ones((200_000, 6)))
     environment = os.environ | {"TESSELLA_SIMD": "numpy"}
-    process = start("search", INDEX, "users.npy", "-o", output, env=environment, stdout=subprocess.DEVNULL)
+    process = start(
+        "search", INDEX, "users.npy", "-o", output,
+        env=environment, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts,
+    )  # fmt: skip
     while process.poll() is None and not list(Path().glob(f".{output}.*")):
         time.sleep(0.01)
     time.sleep(0.2)
