@@ -255,7 +255,7 @@ BAD = [
     (("search", "folder.npy", FILE), "folder.npy cannot be used: is a directory."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
-    (("search", "users.npy", FILE), "users.npy cannot be used: its header does not end within the file."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
     (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
     (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),

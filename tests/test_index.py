@@ -194,6 +194,8 @@ def test_missing_answers_may_stand_in_filters():
     assert index.search([[3.0, 2.0, 1.0]], 1, exclude=[[0, -1]]).ids.tolist() == [[1]]
     assert index.search([[3.0, 2.0, 1.0]], 3, allow=[frozenset([1])]).ids.tolist() == [[1, -1, -1]]
     assert index.search(np.eye(3)[:2], 1, allow=[range(1, 3), range(1)]).ids.tolist() == [[1], [0]]
+    assert index.search([3.0, 2.0, 1.0], 1, exclude=[0]).ids.tolist() == [1]
+    assert index.search([3.0, 2.0, 1.0], 1, exclude=np.array([0, 1])).ids.tolist() == [2]
     texts = ts.Index.build(np.eye(3), ["a", "b", "c"])
     assert texts.search([[3.0, 2.0, 1.0]], 1, exclude=[["a", None]]).ids.tolist() == [["b"]]
 
@@ -310,8 +312,8 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
         (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
         (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequences of ids, but there are 4 queries"),
-        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is a int, but must be a sparse matrix or a list of sequences"),
-        (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is a list, but must be a list of sequences of ids"),
+        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is neither a sparse matrix nor a list with a sequence for each query"),
+        (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is neither a sequence of ids nor a list with a sequence for each query"),
         (lambda i: i.search(GOOD, 2**63), ValueError, "k is 9223372036854775808, but must be from 1 to 2147483647"),
         (lambda i: i.save("x", overwrite="no"), TypeError, "overwrite is True or False, not str"),
         (lambda i: i.add(GOOD[:2], [7, True]), TypeError, "ids holds a bool"),
@@ -328,7 +330,9 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.search("user"), TypeError, "queries holds <U4, but must hold real numbers"),
         (lambda i: i.search([[3e38, 3e38, 0]]), ValueError, "queries has norm 4.24e.38 in row 0, too large for float32"),
         (lambda i: i.candidates(GOOD[:, :2]), ValueError, "queries has 2 columns, but 3 are expected"),
-        (lambda i: i.candidates([1.0, 2.0, 3.0]), ValueError, "queries has 1 dimension"),
+        (lambda i: i.candidates(np.zeros((1, 1, 3))), ValueError, "queries has 3 dimensions, but must have 2"),
+        (lambda i: i.remove(1), ValueError, r"ids is 1, but must be a sequence; pass \[1\]"),
+        (lambda i: i.search(GOOD, exclude=[1, 2]), TypeError, "exclude is neither a sparse matrix nor a list with a sequence"),
         (lambda i: i.candidates([[np.inf, 0, 0]]), ValueError, "queries holds inf in row 0, column 0"),
         (lambda i: i.candidates(GOOD, min_overlap=0), ValueError, "min_overlap is 0, but must be at least 1"),
         (lambda i: i.explain(GOOD, 1), ValueError, "query has 2 dimensions, but must have 1"),

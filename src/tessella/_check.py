@@ -268,6 +268,8 @@ def ids(values: Any, count: int | None, *, unique: bool = True, name: str = "ids
         array = np.array(values)
     except (ValueError, OverflowError):
         raise ValueError(f"{name} is not a flat sequence of texts or int64 numbers.") from None
+    if array.ndim == 0:
+        raise ValueError(f"{name} is {values!r}, but must be a sequence; pass [{values!r}].")
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1.")
     if count is not None and len(array) != count:
@@ -316,12 +318,17 @@ def is_list_of_lists(values: object) -> bool:
     return isinstance(values, list | tuple) and bool(values) and all(isinstance(part, _SEQUENCES) for part in values)
 
 
+def is_list_of_ids(values: object) -> bool:
+    """Whether `values` holds ids rather than sequences of ids."""
+    return isinstance(values, _SEQUENCES) and not is_list_of_lists(values)
+
+
 def id_lists(values: Any, name: str, n: int) -> list[NDArray[Any]]:
     """`values` as `n` arrays of ids; what stands for a missing answer is left out."""
     lists = list(values) if isinstance(values, list | tuple | np.ndarray) else None
     if lists is None or not all(isinstance(part, _SEQUENCES) for part in lists):
-        wanted = "a list of sequences of ids" if name == "allow" else "a sparse matrix or a list of sequences of ids"
-        raise TypeError(f"{name} is a {type(values).__name__}, but must be {wanted}.")
+        other = "a sequence of ids" if name == "allow" else "a sparse matrix"
+        raise TypeError(f"{name} is neither {other} nor a list with a sequence for each query, such as [[1, 2], [3]].")
     if len(lists) != n:
         raise ValueError(f"{name} has {len(lists)} sequences of ids, but there are {n} queries.")
     return [_listed(part, name) for part in lists]

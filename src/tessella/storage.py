@@ -148,7 +148,7 @@ def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[st
 def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
     _require(len(data) >= 8, "it is too short for an index")
     (length,) = struct.unpack("<Q", data[:8].tobytes())
-    _require(length <= len(data) - 8, "its header does not end within the file")
+    _require(length <= len(data) - 8, "it is not an index of tessella, or is cut off")
     header = _json_object(data[8 : 8 + length].tobytes(), "its header")
     metadata = header.pop("__metadata__", None)
     _require(isinstance(metadata, dict) and set(metadata) == {_KEY}, "it is not an index of tessella")
