@@ -46,7 +46,7 @@ BUDGETS = {
     "single": "one table",
     "work": "look-ups and projections as few as ours",
     "tables": "look-ups as few as ours",
-    "unlimited": "up to 256 tables",
+    "unlimited": "as many tables as tried",
 }
 WEIGHTED_THRESHOLD = 0.7
 LEAST_DISCARDED = 0.4  # more tables than this leaves are not tried
@@ -189,7 +189,9 @@ def movielens_problems(
         left_out.append("implicit factors: pip install 'tessella[experiments]' for the implicit library.")
     else:
         implicit = factorise_implicit(ratings, seed=seed)
-        problems.append(problem("movielens-100k-implicit", "MovieLens 100k, implicit factors, k = 20", ratings, implicit))
+        problems.append(
+            problem("movielens-100k-implicit", "MovieLens 100k, implicit factors, k = 20", ratings, implicit)
+        )
     try:
         ratings = movielens(data, "1m")
     except OSError as error:
@@ -263,7 +265,7 @@ def _ours(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
     """The paper's way: ternary tiles, counter tree, a threshold, and an item is scored if it shares a slot."""
     for kind in ("absolute", "relative"):
         for threshold in scale.thresholds:
-            schema = Schema(Ternary(), CounterTree(), float(threshold.round(3)), kind)  # type: ignore[arg-type]
+            schema = Schema(Ternary(), CounterTree(), float(threshold.round(3)), kind)
             index = Index.build(draw.items, schema=schema)
             lookups = SparseMap(schema).fit(draw.items).transform(draw.users).nnz / len(draw.users)
             settings = {"threshold": schema.threshold, "threshold_kind": kind}
@@ -296,7 +298,10 @@ def _exact(draw: Draw, best: NDArray[np.int64], _scale: Scale) -> Iterator[Point
 
 
 def _hashes(
-    draw: Draw, best: NDArray[np.int64], scale: Scale, tries: list[tuple[dict[str, Any], Callable[[int], Baseline], int]]
+    draw: Draw,
+    best: NDArray[np.int64],
+    scale: Scale,
+    tries: list[tuple[dict[str, Any], Callable[[int], Baseline], int]],
 ) -> Iterator[Point]:
     """More and more tables of each kind, until they leave too many candidates."""
     for settings, made, projections in tries:
@@ -374,7 +379,9 @@ def allowed(points: list[Point], budget: str, lookups: float, n_factors: int) ->
     limits = {"single": (1, math.inf), "work": (whole, n_factors), "tables": (whole, math.inf)}
     most_lookups, most_projections = limits.get(budget, (math.inf, math.inf))
     return [
-        point for point in points if point.lookups <= most_lookups + 0.05 and point.projections <= most_projections + 0.05
+        point
+        for point in points
+        if point.lookups <= most_lookups + 0.05 and point.projections <= most_projections + 0.05
     ]
 
 
@@ -495,9 +502,7 @@ def times(problem: Problem, scale: Scale) -> list[dict[str, Any]]:
     for share, budget in zip(scale.shares, budgets, strict=True):
 
         def slots(budget: int = budget) -> NDArray[np.int64]:
-            ids: NDArray[np.int64] = weighted.search(
-                draw.users, KAPPA, budget=budget, max_slots=width, threads=1
-            ).ids
+            ids: NDArray[np.int64] = weighted.search(draw.users, KAPPA, budget=budget, max_slots=width, threads=1).ids
             return ids
 
         tries.append((METHODS["weighted"], share, slots))
