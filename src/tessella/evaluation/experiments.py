@@ -197,7 +197,7 @@ def movielens_problems(
     except OSError as error:
         left_out.append(f"MovieLens 1M: {error}")
     else:
-        found = factorise(ratings, regularisation=0.05, seed=seed)
+        found = factorise(ratings, regularisation=0.065, seed=seed)
         problems.append(problem("movielens-1m", "MovieLens 1M, explicit factors, k = 20", ratings, found))
     folder = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     for users in sorted((folder / "factors").glob("*/users.npy")) if folder else []:
