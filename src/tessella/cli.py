@@ -342,8 +342,8 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="A folder that holds ml-100k/u.data and perhaps ml-1m/ratings.dat and factors/*/. Without, the one that "
-            "TESSELLA_DATA names; without that, MovieLens is downloaded once.",
+            help="A folder that holds ml-100k/u.data and perhaps ml-1m/ratings.dat and factors/*/. Without, the one "
+            "that TESSELLA_DATA names; without that, MovieLens is downloaded once.",
             show_default=False,
         ),
     ] = None,

@@ -226,6 +226,9 @@ def _times(plt: Any, rows: list[dict[str, Any]], title: str) -> Any:
         points = [(1e6 * row["seconds"], row["recall"]) for row in rows if row["method"] == name]
         axes.plot(*np.array(points).T, color=colour, marker=mark, linestyle=line or "none", label=name, markersize=7)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("{x:g}")
+    axes.tick_params(axis="x", which="minor", labelsize="x-small")
     axes.set_xlabel("time of a query, one thread, in a batch (microseconds)")
     axes.set_ylabel("recall at 10")
     axes.set_title(title)
