@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,7 @@ BUDGETS = {
 }
 WEIGHTED_THRESHOLD = 0.7
 LEAST_DISCARDED = 0.4  # more tables than this leaves are not tried
+LARGE = 20_000  # items beyond which no more than 32 tables are tried, to be done in time
 _DISCARD_BINS = 50
 
 
@@ -455,6 +456,8 @@ def run(problem: Problem, scale: Scale, advance: Callable[[], None]) -> dict[str
     """Every method on a problem, as plain numbers."""
     best = np.concatenate([true_best(draw.users, draw.items) for draw in problem.draws])
     n_items, width = problem.draws[0].items.shape
+    if n_items > LARGE:
+        scale = replace(scale, tables=tuple(tables for tables in scale.tables if tables <= 32))
     swept: dict[str, list[Point]] = {}
     for method in METHODS:
         swept[method] = sweep(problem, method, scale)
@@ -478,6 +481,7 @@ def run(problem: Problem, scale: Scale, advance: Callable[[], None]) -> dict[str
         "n_items": n_items,
         "n_users": sum(len(draw.users) for draw in problem.draws),
         "n_factors": width,
+        "most_tables": max(scale.tables),
         **problem.facts,
         "lookups": None if ours is None else ours.lookups,
         "methods": methods,

@@ -237,6 +237,7 @@ def sizes(problem: dict[str, Any]) -> str:
     text = f"{problem['n_items']:,} items, {problem['n_users']:,} users"
     text += f" in {seeds} draws" if seeds > 1 else ""
     text += f", {problem['n_factors']} factors"
+    text += f"; up to {problem['most_tables']} tables tried"
     if "rmse" in problem:
         text += f"; held-out RMSE {problem['rmse']:.3f}"
     if problem["lookups"] is not None:
