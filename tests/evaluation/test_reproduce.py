@@ -51,6 +51,9 @@ def point(discarded, recovery):
 def test_a_frontier_leaves_out_what_is_beaten():
     points = [point(0.5, 0.9), point(0.6, 0.95), point(0.9, 0.2), point(0.8, 0.2)]
     assert [each.settings["at"] for each in frontier(points)] == [0.6, 0.9]
+    below, above = point(0.75, 0.4), point(0.75, 0.7)
+    assert [each.settings["at"] for each in frontier([*points, below])] == [0.6, 0.9]
+    assert [each.settings["at"] for each in frontier([*points, below, above])] == [0.6, 0.75, 0.9]
 
 
 def test_methods_are_matched_between_points_and_never_beyond_them():

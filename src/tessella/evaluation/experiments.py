@@ -1,8 +1,8 @@
 """The paper's experiments (P18, P19), with the same sweep and the same reading of it for every method.
 
 A problem is some draws of user and item factors. Each method is swept over its settings; a setting gives a `Point`:
-what each user discards and recovers, and what a query costs. Points that no other point beats in both make a frontier,
-and methods are compared where their frontiers discard the same.
+what each user discards and recovers, and what a query costs. Points that no others beat make a frontier, straight
+between them, and methods are compared where their frontiers discard the same.
 """
 
 import importlib.metadata
@@ -110,12 +110,12 @@ class Scale:
 
 FULL = Scale(
     n_items=10_000,
-    n_users=125,
-    n_seeds=4,
+    n_users=150,
+    n_seeds=3,
     thresholds=np.arange(0.4, 3.05, 0.1),
-    bits=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12),
+    bits=(1, 2, 3, 4, 5, 6, 8, 10, 12),
     ranks=(2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
-    tables=(1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128, 256),
+    tables=(1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128, 256),
     depths=(1, 2, 3, 4, 5, 6, 8),
     spills=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4),
     shares=(0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
@@ -365,12 +365,24 @@ _POINTS: dict[str, Callable[[Draw, NDArray[np.int64], Scale], Iterator[Point]]] 
 
 
 def frontier(points: list[Point]) -> list[Point]:
-    """The points that no other beats in both what is discarded and what is recovered, by what they discard."""
-    ordered = sorted(points, key=lambda point: (-point.discarded.mean(), -point.recovery.mean()))
+    """The points that no other and no mixture of two others beats, by what they discard.
+
+    A mixture serves some users with one setting and the rest with the other, so that what it discards and recovers lies
+    on the straight line between the two. Without it, coarse sweeps would count against a method.
+    """
+    places = {id(point): _short(point) for point in points}
+    ordered = sorted(points, key=lambda point: [-place for place in places[id(point)]])
     kept: list[Point] = []
     for point in ordered:
-        if not kept or point.recovery.mean() > kept[-1].recovery.mean():
-            kept.append(point)
+        across, up = places[id(point)]
+        if kept and up <= places[id(kept[-1])][1]:
+            continue
+        while len(kept) > 1:
+            (first, top), (middle, between) = places[id(kept[-2])], places[id(kept[-1])]
+            if (between - top) * (first - across) > (up - top) * (first - middle):
+                break
+            kept.pop()
+        kept.append(point)
     return kept[::-1]
 
 

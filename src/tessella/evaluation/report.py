@@ -18,7 +18,7 @@ BUDGET_NOTE = (
     "Baselines get as many as ours makes on average where it discards the target share, rounded up. That leaves their "
     "projections free, while ours computes none; the narrower budget allows at most k of them a factor (k^2 "
     "multiplications), and the widest as many tables as were tried. Within a budget the best setting of a sweep "
-    "counts, for each method alike."
+    "counts, or the best mixture of two that serve a share of the users each, for every method alike."
 )
 RECOVERY_NOTE = (
     "Recovery accuracy is the share of a user's true top 10 that are candidates. Intervals are for the mean over "
@@ -107,10 +107,10 @@ def _higher(problem: dict[str, Any], budget: str) -> Claim:
     for method in BASELINES:
         theirs = problem["methods"][method]["matched"][budget]
         if theirs is None:
-            gains.append(f"{METHODS[method]} do not reach that share")
+            gains.append(f"not reached by {METHODS[method]}")
             continue
         gain = part["mean"] - theirs["recovery"]["mean"]
-        gains.append(f"{gain:+.3f} over {METHODS[method]} ({theirs['recovery']['mean']:.3f})")
+        gains.append(f"{gain:+.3f} against {METHODS[method]} ({theirs['recovery']['mean']:.3f})")
         if part["low"] <= theirs["recovery"]["high"]:
             behind.append(METHODS[method])
     text = "; ".join(gains) + "."
@@ -163,7 +163,7 @@ def _rounded(value: Any) -> Any:
         return {key: _rounded(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_rounded(part) for part in value]
-    return round(value, 4) if isinstance(value, float) else value
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def goal_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
