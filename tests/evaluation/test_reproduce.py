@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tessella import cli
+from tessella.baselines import SignRandomProjection
 from tessella.datasets import Ratings, movielens
-from tessella.evaluation import experiments, report
+from tessella.evaluation import candidate_recovery, discarded, experiments, report
 from tessella.evaluation.experiments import BASELINES, QUICK, Point, frontier, matched
 from tessella.evaluation.factorise import factorise, factorise_implicit
 from tessella.evaluation.reproduce import reproduce
@@ -116,6 +117,17 @@ def test_the_same_seed_gives_the_same_numbers(ran):
     again, other = (experiments.run(experiments.synthetic_problems(TINY, seed)[0], TINY, int) for seed in (0, 1))
     assert again == first
     assert other["methods"] != first["methods"]
+
+
+def test_candidates_of_growing_tables_are_those_of_the_baselines():
+    draw = experiments.synthetic_problems(TINY, 0)[0].draws[0]
+    draw.items[7] = draw.users[3] = 0  # no direction, no code
+    best = experiments.true_best(draw.users, draw.items)
+    for point in experiments._srp(draw, best, TINY):
+        hashes = SignRandomProjection(point.settings["bits"], point.settings["tables"], draw.seed)
+        candidates = hashes.fit(draw.items).candidates(draw.users)
+        np.testing.assert_allclose(point.discarded, discarded(candidates))
+        np.testing.assert_allclose(point.recovery, candidate_recovery(candidates, best))
 
 
 def test_points_are_what_the_library_measures(ran):

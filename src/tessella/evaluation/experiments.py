@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from tessella import __version__
-from tessella.baselines import Baseline, ConcomitantRank, PCATree, SignRandomProjection, Superbit
+from tessella.baselines import ConcomitantRank, PCATree, SignRandomProjection, Superbit
+from tessella.baselines.hashing import Hashes
 from tessella.datasets import DATA_VARIABLE, Ratings, movielens
 from tessella.evaluation.factorise import Factors, factorise, factorise_implicit
 from tessella.evaluation.metrics import bootstrap_interval
@@ -251,13 +251,12 @@ def _joined(points: list[Point]) -> Point:
 
 
 def _from_candidates(
-    candidates: scipy.sparse.csr_array,
+    inside: NDArray[np.bool_],
     best: NDArray[np.int64],
     settings: dict[str, Any],
     lookups: float,
     projections: float,
 ) -> Point:
-    inside = candidates.toarray() > 0
     discarded = 1 - inside.mean(axis=1)
     return Point(settings, discarded, np.take_along_axis(inside, best, axis=1), lookups, projections)
 
@@ -270,7 +269,7 @@ def _ours(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
             index = Index.build(draw.items, schema=schema)
             lookups = SparseMap(schema).fit(draw.items).transform(draw.users).nnz / len(draw.users)
             settings = {"threshold": schema.threshold, "threshold_kind": kind}
-            yield _from_candidates(index.candidates(draw.users), best, settings, lookups, 0)
+            yield _from_candidates(index.candidates(draw.users).toarray() > 0, best, settings, lookups, 0)
 
 
 def weighted_index(items: NDArray[np.float32]) -> Index:
@@ -299,23 +298,29 @@ def _exact(draw: Draw, best: NDArray[np.int64], _scale: Scale) -> Iterator[Point
 
 
 def _hashes(
-    draw: Draw,
-    best: NDArray[np.int64],
-    scale: Scale,
-    tries: list[tuple[dict[str, Any], Callable[[int], Baseline], int]],
+    draw: Draw, best: NDArray[np.int64], scale: Scale, tries: list[tuple[dict[str, Any], Callable[[int], Hashes], int]]
 ) -> Iterator[Point]:
-    """More and more tables of each kind, until they leave too many candidates."""
+    """More and more tables of each kind, until they leave too many candidates.
+
+    More tables begin with those of fewer, so candidate sets grow table by table.
+    """
     for settings, made, projections in tries:
+        inside = np.zeros((len(draw.users), len(draw.items)), np.bool_)
+        done = 0
         for tables in scale.tables:
-            candidates = made(tables).fit(draw.items).candidates(draw.users)
-            point = _from_candidates(candidates, best, {**settings, "tables": tables}, tables, tables * projections)
+            hashes = made(tables)
+            asked, filed = hashes.codes(draw.users).T[:, :, None], np.ascontiguousarray(hashes.codes(draw.items).T)
+            for table in range(done, tables):
+                inside |= (asked[table] == filed[table]) & (asked[table] >= 0)
+            done = tables
+            point = _from_candidates(inside, best, {**settings, "tables": tables}, tables, tables * projections)
             if tables > 1 and point.discarded.mean() < LEAST_DISCARDED:
                 break
             yield point
 
 
 def _srp(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    def made(bits: int) -> Callable[[int], Baseline]:
+    def made(bits: int) -> Callable[[int], Hashes]:
         return lambda tables: SignRandomProjection(bits, tables, draw.seed)
 
     return _hashes(draw, best, scale, [({"bits": bits}, made(bits), bits) for bits in scale.bits])
@@ -324,17 +329,17 @@ def _srp(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
 def _superbit(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
     width = draw.items.shape[1]
 
-    def made(bits: int) -> Callable[[int], Baseline]:
+    def made(bits: int) -> Callable[[int], Hashes]:
         return lambda tables: Superbit(bits, tables, min(bits, width), draw.seed)
 
     return _hashes(draw, best, scale, [({"bits": bits}, made(bits), bits) for bits in scale.bits])
 
 
 def _concomitant(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    def made(rank: int, length: int) -> Callable[[int], Baseline]:
+    def made(rank: int, length: int) -> Callable[[int], Hashes]:
         return lambda tables: ConcomitantRank(rank, tables, draw.seed, length)
 
-    tries: list[tuple[dict[str, Any], Callable[[int], Baseline], int]] = [
+    tries: list[tuple[dict[str, Any], Callable[[int], Hashes], int]] = [
         ({"l": rank, "length": length}, made(rank, length), rank * length)
         for length in (1, 2)
         for rank in scale.ranks
@@ -350,7 +355,9 @@ def _pca_tree(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Poi
         for spill in scale.spills:
             candidates = PCATree(depth, spill).fit(draw.items).candidates(draw.users)
             leaves = candidates.nnz / len(draw.users) / (len(draw.items) / 2**depth)
-            yield _from_candidates(candidates, best, {"depth": depth, "spill": spill}, leaves, leaves * depth)
+            yield _from_candidates(
+                candidates.toarray() > 0, best, {"depth": depth, "spill": spill}, leaves, leaves * depth
+            )
 
 
 _POINTS: dict[str, Callable[[Draw, NDArray[np.int64], Scale], Iterator[Point]]] = {
