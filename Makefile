@@ -9,7 +9,7 @@ PEERS_VENV := .venv-peers
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress lint types format stubs bench bench-index docs asan no-compiler clean
+.PHONY: help demo test stress lint types format stubs bench bench-index reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,14 @@ $(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src
 	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]'
 	@touch $@
 
+reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: make reproduce DATA=folder (or it downloads)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: 'implicit>=0.7.2' || \
+	    echo "The implicit library cannot be installed here, so its factors are left out."
+	@$(BIN)/tessella reproduce all --out reproduction --overwrite $(if $(DATA),--data '$(DATA)')
+
+paper: $(INSTALLED)  ## Write docs/paper.md anew from what `make reproduce` found
+	@$(BIN)/python docs/make_paper.py reproduction
+
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
 
@@ -81,5 +89,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy twins
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,19 @@
-"""Generated factors: seeded, and shaped like learned ones."""
+"""Data sets: generated factors look like learned ones, and loaders read what is published and refuse the rest."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+import zipfile
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from tessella.datasets import generated_factors
+from tessella import datasets
+from tessella.datasets import generated_factors, movielens
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +71,115 @@ def test_best_scores_stand_out(factors):
     scores = users[:500] @ items.T
     tenth = np.partition(scores, -10, axis=1)[:, -10]
     assert np.median(tenth / scores.std(axis=1)) > 6
+
+
+LINES = "7\t30\t4\t881250949\n2\t10\t1\t891717742\n7\t10\t5\t878887116\n"
+DATA = os.environ.get("TESSELLA_DATA")
+NEEDS_DATA = pytest.mark.skipif(not DATA, reason="TESSELLA_DATA names no folder with ml-100k/u.data")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("TESSELLA_DATA", raising=False)
+    (tmp_path / "ml-100k").mkdir()
+    (tmp_path / "ml-100k" / "u.data").write_text(LINES)
+    return tmp_path
+
+
+def test_ratings_are_numbered_from_0(folder):
+    found = movielens(folder)
+    assert found.users.tolist() == [1, 0, 1]
+    assert found.items.tolist() == [1, 0, 0]
+    assert found.ratings.tolist() == [4, 1, 5]
+    assert found.timestamps.tolist() == [881250949, 891717742, 878887116]
+    assert (found.n_users, found.n_items) == (2, 2)
+
+
+def test_the_folder_may_be_named_in_the_environment(folder, monkeypatch):
+    monkeypatch.setenv("TESSELLA_DATA", str(folder))
+    np.testing.assert_array_equal(movielens().users, movielens(folder).users)
+
+
+def test_both_forms_of_the_larger_set_are_read(folder):
+    (folder / "ml-1m").mkdir()
+    scipy.sparse.save_npz(folder / "ml-1m" / "ratings.npz", scipy.sparse.csr_array([[0, 3], [5, 1]]))
+    packed = movielens(folder, "1m")
+    assert packed.timestamps is None
+    assert sorted(zip(packed.users, packed.items, packed.ratings, strict=True)) == [(0, 1, 3), (1, 0, 5), (1, 1, 1)]
+    (folder / "ml-1m" / "ratings.dat").write_text("1::2::3::9\n1::1::4::9\n")
+    assert movielens(folder, "1m").ratings.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "holds no ratings"),
+        ("1\t2\t3\n", "has 3 columns, but ratings have 4"),
+        ("1\t2\tgood\t9\n", "cannot be read as ratings"),
+        ("1\t2\t3\t9\n1\t2\n", "cannot be read as ratings"),
+        ("1\t2\t3\t9\n1\t3\t6\t9\n", "has the rating 6 in row 1, but ratings are from 1 to 5"),
+        ("1\t2\t3\t9\n1\t2\t4\t9\n", "rates an item twice"),
+        ("\x00\xff", "cannot be read as ratings"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:loadtxt")
+def test_a_bad_file_gets_a_sentence(folder, text, sentence):
+    (folder / "ml-100k" / "u.data").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        movielens(folder)
+
+
+def test_a_bad_matrix_gets_a_sentence(folder):
+    (folder / "ml-1m").mkdir()
+    (folder / "ml-1m" / "ratings.npz").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="is no sparse matrix"):
+        movielens(folder, "1m")
+
+
+def test_missing_files_and_sizes_get_a_sentence(folder):
+    with pytest.raises(FileNotFoundError, match=r"holds no ml-1m/ratings.dat; unpack https://files"):
+        movielens(folder, "1m")
+    with pytest.raises(ValueError, match="size is '10m'"):
+        movielens(folder, "10m")
+
+
+def test_a_download_is_checked_and_kept(folder, monkeypatch):
+    archive = folder / "published.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("ml-100k/u.data", LINES)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    asked = []
+
+    def opened(address, timeout):
+        asked.append((address, timeout))
+        return archive.open("rb")
+
+    monkeypatch.setattr(urllib.request, "urlopen", opened)
+    with pytest.raises(ValueError, match="is not the file that was published"):
+        movielens()
+    assert not (folder / "cache").exists()
+    checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
+    monkeypatch.setitem(datasets._MOVIELENS, "100k", replace(datasets._MOVIELENS["100k"], sha256=checksum))
+    first = movielens()
+    again = movielens()
+    assert first.ratings.tolist() == again.ratings.tolist() == [4, 1, 5]
+    assert len(asked) == 2
+    assert asked[0][0] == "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
+
+
+def test_without_a_network_the_sentence_says_what_to_do(folder, monkeypatch):
+    def refused(*_arguments, **_options):
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setattr(urllib.request, "urlopen", refused)
+    with pytest.raises(OSError, match=r"no route to host\); where there is no network, pass a folder"):
+        movielens()
+
+
+@NEEDS_DATA
+def test_the_published_set_has_its_published_size():
+    found = movielens(Path(DATA))
+    assert (found.n_users, found.n_items, len(found.ratings)) == (943, 1682, 100_000)
+    published = (Path(DATA) / "ml-100k" / "u.data").read_bytes()
+    assert hashlib.sha256(published).hexdigest().startswith("06416e597f82b734")

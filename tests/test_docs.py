@@ -1,6 +1,7 @@
 """README, docs and examples say only what runs."""
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import NATIVE
+
+from tessella.evaluation import report
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -75,6 +78,12 @@ def test_the_table_of_cosines_is_what_the_command_prints():
     page = (ROOT / "docs" / "how-it-works.md").read_text()
     assert figures.cosine_table() in page
     assert figures.page_with_table(page) == page
+
+
+def test_the_page_on_the_paper_is_what_its_results_say():
+    results = json.loads((ROOT / "docs" / "paper-results.json").read_text())
+    page = (ROOT / "docs" / "paper.md").read_text()
+    assert page == report.paper_page(results)
 
 
 @pytest.mark.parametrize("simd", [None, "numpy"])

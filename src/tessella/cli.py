@@ -1,6 +1,7 @@
 """The command line: each command reads files, asks the index, and writes what it says."""
 
 import contextlib
+import enum
 import functools
 import itertools
 import os
@@ -26,6 +27,14 @@ from tessella.index import Index
 USERS_PER_BATCH = 8192  # enough for many threads, few enough for a bar that moves
 ROWS_ON_SCREEN = 50
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
+
+
+class Experiments(enum.StrEnum):
+    """What `tessella reproduce` can run."""
+
+    SYNTHETIC = "synthetic"
+    MOVIELENS = "movielens"
+    ALL = "all"
 
 
 class _Commands(TyperGroup):
@@ -317,6 +326,55 @@ def verify(index: INDEX) -> None:
     typer.echo(f"{index} is sound: {Index.load(index)}")
 
 
+@app.command(
+    epilog=_examples(
+        "tessella reproduce synthetic --out report --quick",
+        "tessella reproduce all --out report --data folder-with-ml-100k",
+    )
+)
+def reproduce(
+    what: Annotated[Experiments, typer.Argument(metavar="[synthetic|movielens|all]", help="Which experiments.")] = (
+        Experiments.ALL
+    ),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the report goes.")] = Path("reproduction"),
+    quick: Annotated[bool, typer.Option("--quick", help="Be done in a minute or so: smaller and coarser.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A folder that holds ml-100k/u.data and perhaps ml-1m/ratings.dat and factors/*/. Without, the one "
+            "that TESSELLA_DATA names; without that, MovieLens is downloaded once.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, times aside.")] = 0,
+    overwrite: OVERWRITE = False,
+) -> None:
+    """Run the paper's experiments again, and write a report."""
+    from tessella.evaluation import report  # noqa: PLC0415 - no other command needs them
+    from tessella.evaluation.reproduce import reproduce as reproduced  # noqa: PLC0415
+
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"{out} cannot be written: there is no folder {out.parent}.")
+    with contextlib.ExitStack() as stack:
+
+        def started(total: int) -> Callable[[], None]:
+            advance = stack.enter_context(_bar(total, "Measuring"))
+            return lambda: advance(1)
+
+        results = reproduced(what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, started=started)
+    for where, goal, seen, verdict in report.goal_rows(results):
+        typer.echo(f"{verdict:<10} {where}: {goal}: {seen}")
+    for problem in results["problems"].values():
+        if "rmse" in problem:
+            typer.echo(f"{'':<10} {problem['title']}: held-out RMSE {problem['rmse']:.3f}")
+    for reason in results["left_out"]:
+        typer.echo(f"left out   {reason}")
+    typer.echo(
+        f"{out / 'report.html'}: {len(results['problems'])} problems, {len(report.claims(results))} claims judged"
+    )
+
+
 def _check_place(path: Path, overwrite: bool) -> None:
     """Refuse, before the work, an output that could not be written after it."""
     if path.is_dir():
@@ -381,12 +439,12 @@ def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrit
 
 
 @contextlib.contextmanager
-def _bar(n_users: int) -> Iterator[Callable[[int], None]]:
+def _bar(n_users: int, doing: str = "Searching") -> Iterator[Callable[[int], None]]:
     """A bar, if there is a terminal to show it, and what moves it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    columns = TextColumn("Searching"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield functools.partial(bar.advance, bar.add_task("", total=n_users))
 

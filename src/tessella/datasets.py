@@ -1,9 +1,21 @@
-"""Factors to try things on, made up to resemble learned ones."""
+"""Data to try things on: generated factors, and loaders of published ratings; nothing is packed with the library."""
+
+import contextlib
+import hashlib
+import io
+import os
+import urllib.error
+import urllib.request
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _check, storage
 
 N_TASTES = 500
 DECAY = 0.1  # the n-th axis has a spread of n to the power of -DECAY
@@ -11,6 +23,161 @@ ITEM_TASTES, USER_TASTES = (1.0,), (1.0, 0.4)  # lengths of the tastes that one 
 NOISE = 0.4  # length of what is nobody else's
 POPULAR = 0.5  # length of what all items have in common
 LENGTHS_SPREAD = 0.75  # standard deviation of the logarithms of lengths
+DATA_VARIABLE = "TESSELLA_DATA"
+_PUBLISHER = "https://files.grouplens.org/datasets/movielens/"
+_LARGEST_ZIP = 2**24
+
+
+@dataclass(frozen=True)
+class _Published:
+    """Where a set of ratings is in its publisher's archive, and the archive's checksum."""
+
+    folder: str
+    file: str
+    separator: str
+    sha256: str  # of the .zip, as TensorFlow Datasets and Keras pin it too
+
+
+_MOVIELENS = {
+    "100k": _Published("ml-100k", "u.data", "\t", "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"),
+    "1m": _Published("ml-1m", "ratings.dat", "::", "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20"),
+}
+
+
+class Ratings(NamedTuple):
+    """Who rated what, a row a rating; users and items are numbered from 0.
+
+    Attributes
+    ----------
+    users, items : ndarray of int64, shape (n_ratings,)
+        Numbers in the order of the published ids.
+    ratings : ndarray of float64, shape (n_ratings,)
+        From 1 to 5 stars.
+    timestamps : ndarray of int64, shape (n_ratings,), or None
+        Seconds since 1970; None where the file keeps none.
+    """
+
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
+    ratings: NDArray[np.float64]
+    timestamps: NDArray[np.int64] | None
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are."""
+        return int(self.users.max()) + 1
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return int(self.items.max()) + 1
+
+
+def movielens(path: str | os.PathLike[str] | None = None, size: Literal["100k", "1m"] = "100k") -> Ratings:
+    """The MovieLens ratings of GroupLens, whose licence forbids to pass them on.
+
+    Parameters
+    ----------
+    path : str or path, default None
+        A folder that holds `ml-100k/u.data` or `ml-1m/ratings.dat` as published, or `ml-1m/ratings.npz`, users x movies
+        from scipy.sparse.save_npz. None is the folder that the environment variable TESSELLA_DATA names; where it is
+        not set, the archive is downloaded once, checked and kept in ~/.cache/tessella (or XDG_CACHE_HOME).
+    size : {"100k", "1m"}, default "100k"
+        Which set.
+    """
+    published = _MOVIELENS[_check.one_of(size, "size", tuple(_MOVIELENS))]
+    named = os.environ.get(DATA_VARIABLE) if path is None else path
+    if not named:
+        return _parsed(_downloaded(published), published, f"{published.folder}.zip")
+    folder = Path(named)
+    file = folder / published.folder / published.file
+    packed = file.with_name("ratings.npz")
+    if not file.exists() and packed.exists():
+        return _unpacked(packed)
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no {published.folder}/{published.file}; unpack {_PUBLISHER}{published.folder}.zip there."
+        )
+    return _parsed(file.read_bytes(), published, str(file))
+
+
+def _parsed(text: bytes, published: _Published, name: str) -> Ratings:
+    """Ratings from lines of user, item, rating and timestamp."""
+    lines = text.decode("latin-1").replace(published.separator, " ")
+    try:
+        columns = np.loadtxt(io.StringIO(lines), dtype=np.int64, ndmin=2, comments=None)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be read as ratings: {error}.") from None
+    if not columns.size:
+        raise ValueError(f"{name} holds no ratings.")
+    if columns.shape[1] != 4:
+        raise ValueError(
+            f"{name} has {columns.shape[1]} columns, but ratings have 4: user, item, rating and timestamp."
+        )
+    return _numbered(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.float64), columns[:, 3], name)
+
+
+def _unpacked(path: Path) -> Ratings:
+    """Ratings from a sparse matrix of users x items."""
+    try:
+        matrix = scipy.sparse.coo_array(scipy.sparse.load_npz(path))
+    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no sparse matrix from scipy.sparse.save_npz: {error}.") from None
+    if not matrix.nnz:
+        raise ValueError(f"{path} holds no ratings.")
+    users, items = (part.astype(np.int64) for part in matrix.coords)
+    return _numbered(users, items, matrix.data.astype(np.float64), None, str(path))
+
+
+def _numbered(
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    ratings: NDArray[np.float64],
+    timestamps: NDArray[np.int64] | None,
+    name: str,
+) -> Ratings:
+    """Ratings with users and items numbered from 0, if they are what they should be."""
+    wrong = np.flatnonzero(~((ratings >= 1) & (ratings <= 5)))
+    if wrong.size:
+        raise ValueError(f"{name} has the rating {ratings[wrong[0]]:g} in row {wrong[0]}, but ratings are from 1 to 5.")
+    user_numbers = np.unique(users, return_inverse=True)[1]
+    item_numbers = np.unique(items, return_inverse=True)[1]
+    pairs = user_numbers * (int(item_numbers.max()) + 1) + item_numbers
+    if len(np.unique(pairs)) < len(pairs):
+        raise ValueError(f"{name} has a user who rates an item twice.")
+    return Ratings(user_numbers, item_numbers, ratings, timestamps)
+
+
+def _downloaded(published: _Published) -> bytes:
+    """The file of ratings from the publisher's archive, which is kept."""
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tessella" / f"{published.folder}.zip"
+    if not kept.is_file() or _sha256(kept.read_bytes()) != published.sha256:
+        archive = _fetched(f"{_PUBLISHER}{published.folder}.zip", published)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with storage.replacing(kept, overwrite=True) as temporary:
+            temporary.write_bytes(archive)
+    with zipfile.ZipFile(kept) as opened:
+        return opened.read(f"{published.folder}/{published.file}")
+
+
+def _fetched(address: str, published: _Published) -> bytes:
+    """The archive at an address, if it is the one that was published."""
+    try:
+        with contextlib.closing(urllib.request.urlopen(address, timeout=30)) as answer:  # noqa: S310 - https, fixed
+            archive: bytes = answer.read(_LARGEST_ZIP)
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise OSError(
+            f"{address} cannot be downloaded ({reason}); where there is no network, pass a folder that holds "
+            f"{published.folder}/{published.file}, or name it in {DATA_VARIABLE}."
+        ) from None
+    if _sha256(archive) != published.sha256:
+        raise ValueError(f"{address} is not the file that was published: its SHA-256 is {_sha256(archive)}.")
+    return archive
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def generated_factors(

@@ -1,0 +1,24 @@
+"""Write paper.md from paper-results.json, or from a run of `tessella reproduce all` in a folder: `make paper`."""
+
+import json
+import sys
+from pathlib import Path
+
+from tessella.evaluation.report import paper_page, summary
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS / "paper-results.json"
+PAGE = DOCS / "paper.md"
+
+
+def main() -> None:
+    """Write the page, and the small results if a folder is given."""
+    if len(sys.argv) > 1:
+        found = json.loads((Path(sys.argv[1]) / "results.json").read_text())
+        RESULTS.write_text(json.dumps(summary(found), indent=1) + "\n")
+    PAGE.write_text(paper_page(json.loads(RESULTS.read_text())))
+    print(f"wrote {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
