@@ -1,6 +1,7 @@
 """Fixtures and strategies shared by the tests."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,13 @@ settings.register_profile("tessella", deadline=None, suppress_health_check=[Heal
 settings.load_profile("tessella")
 
 NATIVE = pytest.mark.skipif(_core._native is None, reason="the native core was not built: no C++ compiler worked")
+
+
+# Published data is not packed with the project: a folder of it is named by TESSELLA_DATA, or stands beside the project.
+DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+NEEDS_DATA = pytest.mark.skipif(
+    not (DATA / "ml-100k" / "u.data").exists(), reason=f"there is no ml-100k/u.data in {DATA}"
+)
 
 
 def whole_floats(low=-4, high=4):

@@ -1,16 +1,15 @@
 """Data sets: generated factors look like learned ones, and loaders read what is published and refuse the rest."""
 
 import hashlib
-import os
 import urllib.error
 import urllib.request
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
+from conftest import DATA, NEEDS_DATA
 
 from tessella import datasets
 from tessella.datasets import generated_factors, movielens
@@ -74,8 +73,6 @@ def test_best_scores_stand_out(factors):
 
 
 LINES = "7\t30\t4\t881250949\n2\t10\t1\t891717742\n7\t10\t5\t878887116\n"
-DATA = os.environ.get("TESSELLA_DATA")
-NEEDS_DATA = pytest.mark.skipif(not DATA, reason="TESSELLA_DATA names no folder with ml-100k/u.data")
 
 
 @pytest.fixture
@@ -179,7 +176,7 @@ def test_without_a_network_the_sentence_says_what_to_do(folder, monkeypatch):
 
 @NEEDS_DATA
 def test_the_published_set_has_its_published_size():
-    found = movielens(Path(DATA))
+    found = movielens(DATA)
     assert (found.n_users, found.n_items, len(found.ratings)) == (943, 1682, 100_000)
-    published = (Path(DATA) / "ml-100k" / "u.data").read_bytes()
+    published = (DATA / "ml-100k" / "u.data").read_bytes()
     assert hashlib.sha256(published).hexdigest().startswith("06416e597f82b734")

@@ -3,14 +3,13 @@
 import csv
 import importlib.util
 import json
-import os
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import DATA, NEEDS_DATA
 from typer.testing import CliRunner
 
 from tessella import cli
@@ -24,7 +23,6 @@ from tessella.evaluation.reproduce import reproduce
 pytest.importorskip("matplotlib", reason="figures need matplotlib, the plots extra")
 
 TINY = replace(QUICK, n_items=300, n_users=25, synthetic=(20,), bits=(1, 2, 4), ranks=(2, 8), tables=(1, 2, 4))
-DATA = os.environ.get("TESSELLA_DATA")
 
 
 @pytest.fixture(scope="module")
@@ -216,11 +214,11 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not DATA, reason="TESSELLA_DATA names no folder with ml-100k/u.data")
+@NEEDS_DATA
 def test_movielens_factors_predict_held_out_ratings(tmp_path):
-    assert factorise(movielens(Path(DATA))).rmse[-1] < 0.95
+    assert factorise(movielens(DATA)).rmse[-1] < 0.95
     tiny = replace(TINY, n_seeds=1)
-    results = reproduce("movielens", tmp_path / "report", quick=True, data=Path(DATA), scale=tiny)
+    results = reproduce("movielens", tmp_path / "report", quick=True, data=DATA, scale=tiny)
     found = results["problems"]["movielens-100k"]
     assert found["rmse"] < 0.95
     assert found["methods"]["ours"]["matched"]["unlimited"]["by_popularity"]
