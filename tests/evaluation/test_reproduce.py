@@ -61,7 +61,7 @@ def test_methods_are_matched_between_points_and_never_beyond_them():
     points = [point(0.5, 0.9), point(0.75, 0.5)]
     assert matched(points, 0.625).recovery.mean() == pytest.approx(0.7)
     assert matched(points, 0.75).recovery.mean() == pytest.approx(0.5)
-    assert matched(points, 0.49) is None
+    assert matched(points, 0.4).recovery.mean() == pytest.approx(0.9)
     assert matched(points, 0.76) is None
     assert matched([], 0.5) is None
 
