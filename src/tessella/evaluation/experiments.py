@@ -414,10 +414,10 @@ class Matched(NamedTuple):
 
 
 def matched(points: list[Point], target: float) -> Matched | None:
-    """A method at a discarded share, or None where its settings do not reach it."""
+    """A method at a discarded share; where its frontier begins beyond, there. None if all settings discard less."""
     line = frontier(points)
     places = np.array([point.discarded.mean() for point in line])
-    if not len(line) or not places[0] <= target <= places[-1]:
+    if not len(line) or target > places[-1]:
         return None
     right = int(np.searchsorted(places, target))
     left = max(0, right - 1)
