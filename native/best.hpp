@@ -122,3 +122,20 @@ int64_t answer_of(const Items& items, int64_t place) {
 Best best_of(const BestArrays& found, int64_t query) {
     return {found.scores + query * found.k, found.answers + query * found.k, found.counts[query], found.k};
 }
+
+// Scores an item and keeps it if it is there, may be an answer, and is among the best so far; whether it was kept.
+// Items that may be `repeated` are looked for among the answers.
+bool offer(const Items& items, const Queries& queries, int64_t query, int64_t place, bool repeated, Best& best,
+           int64_t& scored) {
+    if (!present(items, queries, place)) return false;
+    const int64_t answer = answer_of(items, place);
+    const float* factor = queries.factors + query * items.n_factors;
+    const float score = score_of(factor, items.factors + place * items.n_factors, items.n_factors);
+    ++scored;
+    if (best.count == best.k && !worse(best.scores[0], best.answers[0], score, answer)) return false;
+    if (is_excluded(queries, query, answer >> 32)) return false;
+    for (int64_t i = 0; repeated && i < best.count; ++i)
+        if (best.answers[i] == answer) return false;
+    keep(best, score, answer);
+    return true;
+}

@@ -114,16 +114,10 @@ void mark(const Scan& scan, Stretch& stretch, int64_t block, int32_t limit) {
 // Scores the marked items of a block with products of at least `limit`, which may have risen since they were marked.
 void score_marked(const Scan& scan, int64_t query, const Stretch& stretch, int64_t block, int32_t limit, Best& best,
                   int64_t& scored) {
-    const float* factor = scan.queries.factors + query * scan.items.n_factors;
     for (uint64_t left = stretch.candidates[block]; left; left &= left - 1) {
         const int64_t at = __builtin_ctzll(left);
-        const int64_t place = (stretch.first + block) * BLOCK_ITEMS + at;
-        if (stretch.products[block][at] < limit || !present(scan.items, scan.queries, place)) continue;
-        const int64_t answer = answer_of(scan.items, place);
-        const float score = score_of(factor, scan.items.factors + place * scan.items.n_factors, scan.items.n_factors);
-        ++scored;
-        if (best.count == best.k && !worse(best.scores[0], best.answers[0], score, answer)) continue;
-        if (!is_excluded(scan.queries, query, answer >> 32)) keep(best, score, answer);
+        if (stretch.products[block][at] < limit) continue;
+        offer(scan.items, scan.queries, query, (stretch.first + block) * BLOCK_ITEMS + at, false, best, scored);
     }
 }
 

@@ -35,6 +35,7 @@ constexpr int64_t LANES = 4;
 #include "codes.hpp"
 #include "exact.hpp"
 #include "postings.hpp"
+#include "tiles.hpp"
 // clang-format on
 
 }  // namespace
@@ -56,6 +57,11 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         exact_scan,
         slot_scan,
         score_chosen,
+        code_rows,
+        code_askers,
+        nearest_tiles,
+        rank_tiles,
+        tile_scan,
     };
     return kernels;
 }

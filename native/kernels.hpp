@@ -153,6 +153,51 @@ struct SlotScratch {
     uint64_t* heaviest;  // (entries of the longest query)
 };
 
+// Learned tiles: see tiles.hpp.
+inline constexpr int64_t GROUP_ROWS = 16;
+inline constexpr double LONGEST_ROW_CODE = 214.0;  // what codes may measure: their products fit 16 bits
+inline constexpr double LONGEST_ASKER_CODE = 152.0;
+inline constexpr float SMALLEST_STEP = 1e-30f;
+
+// Rows as small integers, each with a scale of its own, in groups of GROUP_ROWS that lie in pairs of places.
+struct CodedRows {
+    const int8_t* codes;     // (n_groups, code_size / 2, GROUP_ROWS, 2)
+    const int16_t* offsets;  // (n_groups, GROUP_ROWS) -64 * the sum of each code, modulo 2^16
+    const float* scales;     // (n_groups, GROUP_ROWS), zero beyond the last row
+    int64_t code_size;       // even
+};
+
+struct AskerTerms {
+    float scale;
+    float norm;
+};
+
+// Queries, or items that look for their tile.
+struct Askers {
+    const uint8_t* codes;     // (n, code_size), from 1 to 127: 64 more than the code
+    const AskerTerms* terms;  // (n)
+};
+
+// The items of a segment by tile. Tile 0 holds the longest; tile t + 1 lies around centre t.
+struct FiledItems {
+    const int32_t* places;  // (n_filed)
+    const int32_t* starts;  // (n_tiles + 2)
+    CodedRows coded;        // (n_filed)
+    const float* radii;     // (n_tiles, rounded up to GROUP_ROWS) how far from its centre a tile's items lie at most
+    int64_t n_tiles;        // around centres
+    bool repeats;           // whether an item is filed under several tiles
+};
+
+struct TileScratch {
+    float* bounds;     // (items of the largest tile, + 16 rounded up to 64)
+    float* classes;    // (n_classes)
+    uint64_t* keys;    // (n_classes)
+    float* floors;     // (n_queries)
+    int32_t* coming;   // (n_queries)
+    uint32_t* wanted;  // (n_queries)
+    int64_t n_classes;
+};
+
 struct Kernels {
     const char* name;
     // The first row with a NaN or an infinity, or n_rows.
@@ -192,6 +237,20 @@ struct Kernels {
     // an item that was not scored might reach.
     void (*score_chosen)(const Items& items, const BlockTerms* terms, const Queries& queries, const Chosen& chosen,
                          const BestArrays& found, int64_t* cursors, double* unseen);
+    void (*code_rows)(const float* factors, int64_t n_rows, int64_t n_factors, int64_t code_size, int8_t* codes,
+                      int16_t* offsets, float* scales);
+    void (*code_askers)(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size, uint8_t* codes,
+                        AskerTerms* terms);
+    // The tile whose centre is nearest to each asker, other than the one that is `taken` if that is given; `halves` are
+    // half the squared norms of centres.
+    void (*nearest_tiles)(const CodedRows& centres, const float* halves, int64_t n_tiles, const Askers& askers,
+                          int64_t n_askers, const int32_t* taken, float* bounds, int32_t* tiles);
+    // What a query and a centre score at most, as far as `reach` believes.
+    void (*rank_tiles)(const CodedRows& centres, int64_t n_groups, int64_t n_factors, const Askers& askers,
+                       int64_t n_queries, double reach, float* nears);
+    // Offers the items of those tiles that may hold answers to each query's best k.
+    void (*tile_scan)(const Items& items, const FiledItems& filed, const Queries& queries, const Askers& askers,
+                      const float* nears, double reach, const TileScratch& scratch, const BestArrays& found);
 };
 
 const Kernels& baseline_kernels();

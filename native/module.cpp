@@ -347,6 +347,144 @@ void score_chosen(Matrix<const float> factors, Vector<const int32_t> rows, std::
                          cursors.data(), unseen.data());
 }
 
+size_t groups_of(size_t n_rows) {
+    return (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
+}
+
+// Rows of which there are at most `n_rows`, and a whole number of groups.
+CodedRows coded_rows(const Vector<const int8_t>& codes, const Vector<const int16_t>& offsets,
+                     const Vector<const float>& scales, size_t n_rows, size_t code_size) {
+    const size_t padded = groups_of(n_rows) * GROUP_ROWS;
+    require(code_size % 2 == 0 && code_size >= 2 && codes.shape(0) == padded * code_size &&
+                offsets.shape(0) == padded && scales.shape(0) == padded,
+            "shapes differ");
+    return {codes.data(), offsets.data(), scales.data(), static_cast<int64_t>(code_size)};
+}
+
+Askers askers_of(const Matrix<const uint8_t>& codes, const Matrix<const float>& terms) {
+    require(codes.shape(0) == terms.shape(0) && terms.shape(1) == 2, "shapes differ");
+    return {codes.data(), reinterpret_cast<const AskerTerms*>(terms.data())};
+}
+
+void code_rows(Matrix<const float> factors, Vector<int8_t> codes, Vector<int16_t> offsets, Vector<float> scales,
+               int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors);
+    const size_t padded = groups_of(factors.shape(0)) * GROUP_ROWS;
+    const size_t code_size = padded ? codes.shape(0) / padded : 2;
+    require(code_size % 2 == 0 && code_size >= factors.shape(1) && codes.shape(0) == padded * code_size &&
+                offsets.shape(0) == padded && scales.shape(0) == padded,
+            "shapes differ");
+    nb::gil_scoped_release unlocked;
+    kernels.code_rows(factors.data(), rows_of(factors), columns_of(factors), static_cast<int64_t>(code_size),
+                      codes.data(), offsets.data(), scales.data());
+}
+
+void code_askers(Matrix<const float> queries, Matrix<uint8_t> codes, Matrix<float> terms, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(queries);
+    require(codes.shape(0) == queries.shape(0) && codes.shape(1) >= queries.shape(1) && codes.shape(1) % 2 == 0 &&
+                terms.shape(0) == queries.shape(0) && terms.shape(1) == 2,
+            "shapes differ");
+    nb::gil_scoped_release unlocked;
+    kernels.code_askers(queries.data(), rows_of(queries), columns_of(queries), static_cast<int64_t>(codes.shape(1)),
+                        codes.data(), reinterpret_cast<AskerTerms*>(terms.data()));
+}
+
+void nearest_tiles(Vector<const int8_t> codes, Vector<const int16_t> offsets, Vector<const float> scales,
+                   Vector<const float> halves, Matrix<const uint8_t> asker_codes, Matrix<const float> asker_terms,
+                   std::optional<Vector<const int32_t>> taken, Vector<int32_t> tiles, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const size_t n_tiles = halves.shape(0);
+    require(n_tiles >= 1 && tiles.shape(0) == asker_codes.shape(0), "shapes differ");
+    require(!taken || taken->shape(0) == tiles.shape(0), "shapes differ");
+    for (size_t i = 0; taken && i < taken->shape(0); ++i)
+        require(taken->data()[i] >= 0 && taken->data()[i] < static_cast<int64_t>(n_tiles), "there is no such tile");
+    const CodedRows centres = coded_rows(codes, offsets, scales, n_tiles, asker_codes.shape(1));
+    const Askers askers = askers_of(asker_codes, asker_terms);
+    std::vector<float> bounds(groups_of(n_tiles) * GROUP_ROWS);
+    nb::gil_scoped_release unlocked;
+    kernels.nearest_tiles(centres, halves.data(), static_cast<int64_t>(n_tiles), askers,
+                          static_cast<int64_t>(tiles.shape(0)), taken ? taken->data() : nullptr, bounds.data(),
+                          tiles.data());
+}
+
+void rank_tiles(Vector<const int8_t> codes, Vector<const int16_t> offsets, Vector<const float> scales,
+                int64_t n_factors, Matrix<const uint8_t> asker_codes, Matrix<const float> asker_terms, double reach,
+                Matrix<float> nears, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const CodedRows centres = coded_rows(codes, offsets, scales, nears.shape(1), asker_codes.shape(1));
+    const Askers askers = askers_of(asker_codes, asker_terms);
+    require(nears.shape(0) == asker_codes.shape(0) && nears.shape(1) % GROUP_ROWS == 0, "shapes differ");
+    nb::gil_scoped_release unlocked;
+    kernels.rank_tiles(centres, static_cast<int64_t>(groups_of(nears.shape(1))), n_factors, askers,
+                       static_cast<int64_t>(nears.shape(0)), reach, nears.data());
+}
+
+// What tile_scan works in, kept by each thread. The largest tile decides how much.
+TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
+    thread_local std::vector<float> bounds;
+    thread_local std::vector<float> classes;
+    thread_local std::vector<uint64_t> keys;
+    thread_local std::vector<float> floors;
+    thread_local std::vector<int32_t> coming;
+    thread_local std::vector<uint32_t> wanted;
+    const size_t n_classes = (2 * std::min(k, largest) + 31) / 32 * 32;
+    bounds.resize((largest + 2 * GROUP_ROWS + 63) / 64 * 64);
+    classes.resize(n_classes);
+    keys.resize(n_classes);
+    floors.resize(n_queries);
+    coming.resize(n_queries);
+    wanted.resize(n_queries);
+    return {bounds.data(),
+            classes.data(),
+            keys.data(),
+            floors.data(),
+            coming.data(),
+            wanted.data(),
+            static_cast<int64_t>(n_classes)};
+}
+
+void tile_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
+               int64_t base, Vector<const int32_t> places, Vector<const int32_t> starts, Vector<const int8_t> codes,
+               Vector<const int16_t> offsets, Vector<const float> scales, Vector<const float> radii,
+               Matrix<const float> queries, Matrix<const uint8_t> asker_codes, Matrix<const float> asker_terms,
+               Matrix<const float> nears, double reach, std::optional<Vector<const uint8_t>> allowed,
+               Vector<const int64_t> excluded, Vector<const int64_t> excluded_starts, Matrix<float> scores,
+               Matrix<int64_t> answers, Vector<int64_t> counts, Vector<int64_t> scored, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const Items items = items_of(factors, rows, dead, base);
+    const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
+    const Askers askers = askers_of(asker_codes, asker_terms);
+    const size_t q = queries.shape(0);
+    const size_t code_size = asker_codes.shape(1);
+    require(starts.shape(0) >= 3, "there is at least one tile around a centre");
+    const size_t n_tiles = starts.shape(0) - 2;
+    const size_t padded = groups_of(n_tiles) * GROUP_ROWS;
+    require(asker_codes.shape(0) == q && nears.shape(0) == q && nears.shape(1) == padded && radii.shape(0) == padded &&
+                code_size >= queries.shape(1),
+            "shapes differ");
+    const CodedRows coded = coded_rows(codes, offsets, scales, places.shape(0), code_size);
+    int32_t largest = 0;
+    int32_t before = 0;
+    for (size_t i = 0; i < starts.shape(0); ++i) {
+        require(before <= starts.data()[i], "starts leave the arrays");
+        largest = std::max(largest, starts.data()[i] - before);
+        before = starts.data()[i];
+    }
+    require(starts.data()[0] == 0 && static_cast<size_t>(before) == places.shape(0), "starts leave the arrays");
+    const BestArrays found = best_arrays(scores, answers, counts, scored, asked.n_queries, nullptr);
+    const TileScratch scratch = tile_scratch(static_cast<size_t>(largest), scores.shape(1), q);
+    const FiledItems filed = {places.data(),
+                              starts.data(),
+                              coded,
+                              radii.data(),
+                              static_cast<int64_t>(n_tiles),
+                              places.shape(0) > factors.shape(0)};
+    nb::gil_scoped_release unlocked;
+    kernels.tile_scan(items, filed, asked, askers, nears.data(), reach, scratch, found);
+}
+
 }  // namespace
 }  // namespace tessella
 
@@ -397,4 +535,19 @@ NB_MODULE(_native, m) {
           array("queries"), optional("allowed"), array("excluded"), array("excluded_starts"), array("keys"),
           array("chosen_counts"), array("scores"), array("answers"), array("counts"), array("scored"), array("unseen"),
           "level"_a, "Scores the chosen items; `unseen` rises to what an item that was not scored might reach.");
+    m.def("code_rows", &code_rows, factors, array("codes"), array("offsets"), array("scales"), "level"_a,
+          "Codes rows, each in steps of its own scale.");
+    m.def("code_askers", &code_askers, array("queries"), array("codes"), array("terms"), "level"_a,
+          "Codes queries, or items that look for their tile; scales and norms.");
+    m.def("nearest_tiles", &nearest_tiles, array("codes"), array("offsets"), array("scales"), array("halves"),
+          array("asker_codes"), array("asker_terms"), optional("taken"), array("tiles"), "level"_a,
+          "The tile whose centre is nearest to each asker.");
+    m.def("rank_tiles", &rank_tiles, array("codes"), array("offsets"), array("scales"), "n_factors"_a,
+          array("asker_codes"), array("asker_terms"), "reach"_a, array("nears"), "level"_a,
+          "What each query and each centre score at most, as far as `reach` believes.");
+    m.def("tile_scan", &tile_scan, factors, array("rows"), optional("dead"), "base"_a, array("places"), starts,
+          array("codes"), array("offsets"), array("scales"), array("radii"), array("queries"), array("asker_codes"),
+          array("asker_terms"), array("nears"), "reach"_a, optional("allowed"), array("excluded"),
+          array("excluded_starts"), array("scores"), array("answers"), array("counts"), array("scored"), "level"_a,
+          "Offers the items of the tiles that may hold answers to each query's best.");
 }

@@ -16,6 +16,7 @@ from tessella.mapping.tessellation import (
     Ternary,
 )
 from tessella.results import SearchResult
+from tessella.retrieval.tiles import LearnedTiles
 from tessella.schema import Schema
 
 __version__ = _version("tessella")
@@ -26,6 +27,7 @@ __all__ = [
     "DAry",
     "ExplicitTessellation",
     "Index",
+    "LearnedTiles",
     "NumberedTessellation",
     "OneHot",
     "ParseTree",

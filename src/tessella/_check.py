@@ -459,3 +459,9 @@ def common_range(first: NDArray[np.float64], second: NDArray[np.float64]) -> tup
         ends = [f"from {reached[0]:g} to {reached[-1]:g}" for reached in (first, second)]
         raise ValueError(f"the curves have no range in common: one runs {ends[0]}, the other {ends[1]}.")
     return float(low), float(high)
+
+
+def expect(array: NDArray[np.generic], name: str, kind: type[np.generic], shape: tuple[int, ...]) -> None:
+    """Refuse an array of another type or shape."""
+    if array.dtype != kind or array.shape != shape:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")

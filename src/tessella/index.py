@@ -5,7 +5,7 @@ import threading
 import weakref
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse
@@ -17,22 +17,19 @@ from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
 from tessella.results import Drift, Explanation, Plan, SearchResult
 from tessella.retrieval.drift import drift
-from tessella.retrieval.exact import search_exactly
 from tessella.retrieval.explain import explain
 from tessella.retrieval.filters import filters_for, same_kind
 from tessella.retrieval.found import Found
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged, tidy
-from tessella.retrieval.slots import Effort, overlaps, search_by_slots
+from tessella.retrieval.slots import Effort, overlaps
 from tessella.retrieval.snapshot import restore, snapshot
+from tessella.retrieval.tiles import LearnedTiles
+from tessella.retrieval.tuning import choose, may_gain
+from tessella.retrieval.ways import EXACTLY, Reach, Way, search_by
 from tessella.schema import Schema
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
-PLAN = Plan(
-    way="exact",
-    max_slots=24,
-    budget_per_answer=40,
-    reason="it proves its answers, and was faster than slots search at a recall of 0.99 on all factors we measured",
-)
+TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
 
 
 class Index:
@@ -71,7 +68,9 @@ class Index:
         item_factors: ArrayLike,
         ids: ArrayLike | None = None,
         *,
-        schema: Schema = DEFAULT_SCHEMA,
+        schema: Schema | LearnedTiles | Literal["auto"] = "auto",
+        target_recall: float = 0.95,
+        queries: ArrayLike | None = None,
         threads: int | None = None,
     ) -> Self:
         """An index of item factors.
@@ -90,22 +89,36 @@ class Index:
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        if not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+        if schema != "auto" and not isinstance(schema, Schema | LearnedTiles):
+            raise TypeError(
+                f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles."
+                if isinstance(schema, str)
+                else f"schema is a {type(schema).__name__}, but must be 'auto', a tessella.Schema or LearnedTiles."
+            )
+        target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
         factors = _item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        fitted = Fitted.to(factors, schema)
+        sample = None if queries is None else _queries_for(factors, queries)
+        automatic = isinstance(schema, str)
+        tiles = schema if isinstance(schema, LearnedTiles) else None
+        if automatic and may_gain(len(factors), target):
+            tiles = LearnedTiles()
+        fitted = Fitted.to(factors, schema if isinstance(schema, Schema) else DEFAULT_SCHEMA, tiles, count)
         rows = np.arange(len(factors), dtype=np.int32)
         segment = Segment.build(factors, checked, rows, np.zeros(len(rows), np.bool_), fitted, count)
-        return cls(State((segment,), fitted, checked.dtype.kind == "U", 0, len(rows)))
+        state = State((segment,), fitted, checked.dtype.kind == "U", 0, len(rows))
+        if automatic:
+            return cls(choose(state, sample, target))
+        return cls(state if tiles is None else replace(state, plan=TILES))
 
     def search(
         self,
         queries: ArrayLike,
         k: int = 10,
         *,
+        reach: float | None = None,
         budget: int | None = None,
         max_slots: int | None = None,
         min_overlap: int = 1,
@@ -155,38 +168,14 @@ class Index:
         array = _check.numbers(queries, "queries")
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
         wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
-        effort = self._effort(state, wanted, budget, max_slots, min_overlap, exact=exact)
+        way = _way(state, wanted, reach, budget, max_slots, min_overlap, exact=exact)
         _check.products_fit(asked, state.longest, "queries")
         if array.ndim == 1 and _check.is_list_of_ids(exclude):
             exclude = [exclude]
         found = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
         for part, filters in filters_for(state, len(asked), exclude, allow):
-            if effort is None:
-                search_exactly(state, asked[part], filters, found.part(part), count)
-                continue
-            short = search_by_slots(state, asked[part], filters, effort, found.part(part), count)
-            if len(short):
-                again = Found.empty(len(short), found.scores.shape[1])
-                search_exactly(state, asked[part][short], filters.only(short), again, count)
-                found.part(part).put(short, again)
+            search_by(way, state, asked[part], filters, found.part(part), count)
         return self._result(state, found, wanted, single=array.ndim == 1)
-
-    @staticmethod
-    def _effort(
-        state: State, k: int, budget: int | None, max_slots: int | None, min_overlap: int, *, exact: bool
-    ) -> Effort | None:
-        """What slots search is to do, or None for exact search."""
-        _check.true_or_false(exact, "exact")
-        scored = None if budget is None else _check.whole_number(budget, "budget", 1)
-        slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
-        overlap = _check.whole_number(min_overlap, "min_overlap", 1)
-        if exact or (scored is None and slots is None and overlap == 1):
-            return None
-        scored = max(k, PLAN.budget_per_answer * k if scored is None else scored)
-        if scored >= state.n_live:
-            return None
-        most = state.fitted.n_factors  # slots of a query
-        return Effort(scored, min(slots or PLAN.max_slots, most), min(overlap, most + 1))
 
     @staticmethod
     def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
@@ -262,7 +251,7 @@ class Index:
         factor = _check.all_factors(array[None], "query", state.fitted.n_factors)
         _check.products_fit(factor, state.longest, "query")
         item = _check.ids([item_id], 1)
-        return explain(state, factor[0], item[0].item(), int(_places(state, item)[0]), PLAN)
+        return explain(state, factor[0], item[0].item(), int(_places(state, item)[0]), state.plan)
 
     @property
     def plan(self) -> Plan:
@@ -275,7 +264,7 @@ class Index:
         >>> ts.Index.build(np.eye(3)).plan.way
         'exact'
         """
-        return PLAN
+        return self._state.plan
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Add items; the next search sees them.
@@ -398,11 +387,13 @@ class Index:
             rows = state.at(places, "rows")
             places = places[np.argsort(rows)]  # what is fitted does not depend on how items are spread over segments
             factors = state.at(places, "factors")
-            fitted = Fitted.to(factors, state.fitted.sparse_map.schema_)
+            tiling = state.fitted.tiling
+            tiles = None if tiling is None else tiling.settings
+            fitted = Fitted.to(factors, state.fitted.sparse_map.schema_, tiles, count)
             numbers = np.arange(len(places), dtype=np.int32)
             fresh = np.zeros(len(places), np.bool_)
             segment = Segment.build(factors, state.at(places, "ids"), numbers, fresh, fitted, count)
-            self._state = State((segment,), fitted, state.text_ids, state.version + 1, len(places))
+            self._state = State((segment,), fitted, state.text_ids, state.version + 1, len(places), state.plan)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
@@ -461,6 +452,12 @@ class Index:
         return self._state.fitted.sparse_map.schema_
 
     @property
+    def tiles(self) -> LearnedTiles | None:
+        """The tiles items are filed under, or None if there are none."""
+        tiling = self._state.fitted.tiling
+        return None if tiling is None else tiling.settings
+
+    @property
     def n_factors(self) -> int:
         """How many coordinates a factor has."""
         return self._state.fitted.n_factors
@@ -477,16 +474,17 @@ class Index:
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes of each part; exact search reads the codes, slots search the postings."""
+        """Bytes of each part; exact search reads the codes, slots search the postings, tile search the tiles."""
         fitted = self._state.fitted
-        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0}
+        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
         for segment in self._state.segments:
             total = {name: total[name] + part for name, part in segment.parts().items()}
         learned = [fitted.basis, fitted.axes.head, fitted.spectrum]
         rotation = fitted.sparse_map.rotation_
         if rotation is not None and rotation is not fitted.basis:
             learned.append(rotation)
-        return total | {"fitted state": sum(array.nbytes for array in learned)}
+        tiling = 0 if fitted.tiling is None else fitted.tiling.nbytes
+        return total | {"fitted state": tiling + sum(array.nbytes for array in learned)}
 
     def __len__(self) -> int:
         return self._state.n_live
@@ -536,6 +534,48 @@ def exact_search(
     array([2, 0])
     """
     return Index.build(item_factors, threads=threads).search(queries, k, threads=threads)
+
+
+def _way(
+    state: State,
+    k: int,
+    reach: float | None,
+    budget: int | None,
+    max_slots: int | None,
+    min_overlap: int,
+    *,
+    exact: bool,
+) -> Way:
+    """How to answer: as asked for, or as planned."""
+    _check.true_or_false(exact, "exact")
+    believed = None if reach is None else _check.number_between(reach, "reach", 0.0, 1.0)
+    scored = None if budget is None else _check.whole_number(budget, "budget", 1)
+    slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
+    overlap = _check.whole_number(min_overlap, "min_overlap", 1)
+    by_slots = scored is not None or slots is not None or overlap > 1
+    if believed is not None and state.fitted.tiling is None:
+        raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")
+    if believed is not None and by_slots:
+        raise ValueError("reach is for tiles, but budget, max_slots and min_overlap are for slots; pass one of both.")
+    plan = state.plan
+    if exact or (plan.way == "exact" and believed is None and not by_slots):
+        return EXACTLY
+    if believed is not None or (plan.way == "tiles" and not by_slots):
+        return Reach(plan.reach if believed is None else believed)
+    scored = max(k, plan.budget_per_answer * k if scored is None else scored)
+    if scored >= state.n_live:
+        return EXACTLY
+    most = state.fitted.n_factors  # slots of a query
+    return Effort(scored, min(slots or plan.max_slots, most), min(overlap, most + 1))
+
+
+def _queries_for(item_factors: NDArray[np.float32], queries: ArrayLike) -> NDArray[np.float32]:
+    asked = _check.all_factors(queries, "queries", item_factors.shape[1])
+    if not len(asked):
+        raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
+    longest = float(np.sqrt(np.einsum("ij,ij->i", item_factors, item_factors, dtype=np.float64).max()))
+    _check.products_fit(asked, longest, "queries")
+    return asked
 
 
 def _item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:

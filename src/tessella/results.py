@@ -1,11 +1,14 @@
 """What an index returns."""
 
 import html
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessella import _check
 
 _SLOTS_SHOWN = 10
 
@@ -31,33 +34,96 @@ class SearchResult(NamedTuple):
     certified: NDArray[np.bool_]
 
 
+class Trial(NamedTuple):
+    """One way to answer at one setting, as it was measured.
+
+    Attributes
+    ----------
+    way : {"exact", "tiles", "slots"}
+        The kind of search.
+    setting : str
+        Its parameters in words.
+    recall : float
+        Share of the true top k that it found.
+    recall_low : float
+        What that share is at least, with a confidence of 95%.
+    queries_per_second : float
+        Its speed on one thread.
+    """
+
+    way: str
+    setting: str
+    recall: float
+    recall_low: float
+    queries_per_second: float
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a search answers when it is told nothing else.
 
     Attributes
     ----------
-    way : {"exact", "slots"}
+    way : {"exact", "tiles", "slots"}
         The kind of search.
+    reason : str
+        Why this way.
+    reach : float
+        The reach of tile search.
     max_slots : int
         Slots of a query that slots search uses.
     budget_per_answer : int
         Items that slots search scores for each of the k answers.
-    reason : str
-        Why this way.
+    recall : tuple of two floats, or None
+        The share of the true top k that this way found, and what it is at least with a confidence of 95%; None where
+        nothing was measured.
+    trials : tuple of Trial
+        What was measured to decide.
     """
 
-    way: Literal["exact", "slots"]
-    max_slots: int
-    budget_per_answer: int
+    way: Literal["exact", "tiles", "slots"]
     reason: str
+    reach: float = 0.5
+    max_slots: int = 24
+    budget_per_answer: int = 40
+    recall: tuple[float, float] | None = None
+    trials: tuple[Trial, ...] = ()
 
     def __str__(self) -> str:
         slots = f"{self.max_slots} slots and a budget of {self.budget_per_answer} for each answer"
-        return (
-            f"{self.way} search: {self.reason}\n"
-            f"where a budget, max_slots or min_overlap is given: slots search, with {slots}"
-        )
+        settings = {"exact": "", "tiles": f" with a reach of {self.reach:g}", "slots": f" with {slots}"}
+        lines = [f"{self.way} search{settings[self.way]}: {self.reason}"]
+        if self.way != "slots":
+            lines.append(f"where a budget, max_slots or min_overlap is given: slots search, with {slots}")
+        lines += [
+            f"  {trial.way:<6} {trial.setting:<28} recall {trial.recall:.4f} (at least {trial.recall_low:.4f}) "
+            f"{trial.queries_per_second:>10,.0f} queries/s"
+            for trial in self.trials
+        ]
+        return "\n".join(lines)
+
+
+EXACT = Plan("exact", "it proves its answers")
+
+
+def plan_to_json(plan: Plan) -> str:
+    """A plan as JSON text."""
+    return json.dumps(asdict(plan))
+
+
+def plan_from_json(text: str) -> Plan:
+    """The plan that `plan_to_json` wrote."""
+    given = json.loads(text)
+    given["trials"] = tuple(Trial(*trial) for trial in given["trials"])
+    if given["recall"] is not None:
+        low, high = map(float, given["recall"])
+        given["recall"] = (low, high)
+    plan = Plan(**given)
+    _check.one_of(plan.way, "way", ("exact", "tiles", "slots"))
+    _check.number_between(plan.reach, "reach", 0.0, 1.0)
+    _check.whole_number(plan.max_slots, "max_slots", 1)
+    _check.whole_number(plan.budget_per_answer, "budget_per_answer", 1)
+    return plan
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
 _KEY = "tessella"
 _DIGEST_LENGTH = 32
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2"}
@@ -157,7 +158,8 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
     _require(_digest(body.encode()) == digest, "its description is damaged")
     content = json.loads(body)
     _require(
-        content["format"] == FORMAT, f"it is of format {content['format']}, but this version reads format {FORMAT}"
+        content["format"] in READABLE,
+        f"it is of format {content['format']}, but this version reads formats {READABLE[0]} to {READABLE[-1]}",
     )
     described = content["arrays"]
     _require(set(header) == set(described), "its header does not list the arrays it should")

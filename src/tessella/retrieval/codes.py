@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _check
 from tessella._core import core
 
 BLOCK = 64
@@ -90,9 +91,9 @@ class Codes:
     def check(self, n: int, axes: Axes) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
         n_blocks = -(-n // BLOCK)
-        expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
-        expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
-        expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
+        _check.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
+        _check.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
+        _check.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
         if not np.isfinite(self.block_terms).all():
             raise ValueError("not all terms are finite")
 
@@ -105,9 +106,3 @@ class Codes:
     def nbytes(self) -> int:
         """Memory of the arrays."""
         return self.codes.nbytes + self.offsets.nbytes + self.block_terms.nbytes
-
-
-def expect(array: NDArray[np.generic], name: str, kind: type[np.generic], shape: tuple[int, ...]) -> None:
-    """Refuse an array of another type or shape."""
-    if array.dtype != kind or array.shape != shape:
-        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
-from tessella.retrieval.scoring import keys_of, score_chosen
+from tessella.retrieval.scoring import score_all
 from tessella.retrieval.segments import State
 
 
@@ -22,8 +22,7 @@ def search_exactly(state: State, queries: NDArray[np.float32], filters: Filters,
         asked, best, filtered = queries[batch], found.part(batch), filters.part(batch)
         best.certified[:] = True
         if filtered.places is not None:
-            keys = np.tile(keys_of(filtered.places), (len(asked), 1))
-            score_chosen(state, asked, filtered, keys, np.full(len(asked), len(filtered.places)), best)
+            score_all(state, asked, filtered, filtered.places, best)
             return
         codes, terms = state.fitted.axes.code(asked)
         for segment, base in state.parts():

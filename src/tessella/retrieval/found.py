@@ -56,6 +56,6 @@ class Found:
         running.kernels.sort_found(self.scores, self.answers, self.counts, running.level)
 
 
-def batches(n: int) -> list[slice]:
+def batches(n: int, size: int = QUERIES_PER_BATCH) -> list[slice]:
     """Queries that go through the items together."""
-    return [slice(at, min(at + QUERIES_PER_BATCH, n)) for at in range(0, n, QUERIES_PER_BATCH)]
+    return [slice(at, min(at + size, n)) for at in range(0, n, size)]

@@ -9,10 +9,6 @@ from tessella.retrieval.found import Found
 from tessella.retrieval.segments import State
 
 
-def keys_of(places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Keys, as `score_chosen` takes them, of items that are all to be scored."""
-    return (0xFFFFFFFF - places).astype(np.uint64)
-
 
 def score_chosen(
     state: State,
@@ -36,3 +32,11 @@ def score_chosen(
         )  # fmt: skip
     best.sort()
     return unseen
+
+
+def score_all(
+    state: State, queries: NDArray[np.float32], filters: Filters, places: NDArray[np.int64], best: Found
+) -> None:
+    """Put the best of the items at some places, which ascend, in order."""
+    keys = np.tile((0xFFFFFFFF - places).astype(np.uint64), (len(queries), 1))
+    score_chosen(state, queries, filters, keys, np.full(len(queries), len(places)), best)

@@ -13,6 +13,8 @@ from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.retrieval.codes import Axes, Codes
 from tessella.retrieval.postings import Entries, Postings
+from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling
+from tessella.results import EXACT, Plan
 from tessella.schema import Schema
 
 ITEMS_AT_ONCE = 2**12  # whole blocks of codes, few enough for the cache
@@ -28,15 +30,19 @@ class Fitted:
     sparse_map: SparseMap
     basis: NDArray[np.float64]  # (n_factors, n_factors) principal axes as columns
     spectrum: NDArray[np.float64]  # (n_factors) mean square of items along them
+    tiling: Tiling | None = None
 
     @classmethod
-    def to(cls, factors: NDArray[np.float32], schema: Schema) -> Self:
+    def to(
+        cls, factors: NDArray[np.float32], schema: Schema, tiles: LearnedTiles | None = None, threads: int = 1
+    ) -> Self:
         """Fit to checked factors."""
         sparse_map = SparseMap(schema)
         moments = sparse_map._fit(factors, moments_wanted=True)
         turned = sparse_map.rotation_
         basis = turned if schema.learns_axes and turned is not None else principal_axes(moments)
-        return cls(sparse_map, basis, np.einsum("ji,jk,ki->i", basis, moments, basis) / len(factors))
+        spectrum = np.einsum("ji,jk,ki->i", basis, moments, basis) / len(factors)
+        return cls(sparse_map, basis, spectrum, None if tiles is None else Tiling.learn(factors, tiles, threads))
 
     @cached
     def axes(self) -> Axes:
@@ -83,6 +89,7 @@ class Segment:
     is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
     codes: Codes
     postings: Postings
+    filed: Filed | None  # by tile, if tiles were learned
     dead: NDArray[np.uint8] | None  # a bit for each place whose item was removed
     n_live: int
 
@@ -110,7 +117,8 @@ class Segment:
             entries[items.start] = fitted.item_entries(stretch, turned)
 
         run_blocks(enter, [slice(at, min(at + ITEMS_AT_ONCE, n)) for at in range(0, n, ITEMS_AT_ONCE)], threads)
-        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, Postings.build(n, entries))
+        filed = None if fitted.tiling is None else Filed.build(ordered, fitted.tiling, threads)
+        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, Postings.build(n, entries), filed)
 
     @classmethod
     def over(
@@ -121,10 +129,11 @@ class Segment:
         is_new: NDArray[np.bool_],
         codes: Codes,
         postings: Postings,
+        filed: Filed | None,
     ) -> Self:
         """A segment of arrays that are by falling norm already."""
         by_id = np.argsort(ids, kind="stable").astype(np.int32)
-        return cls(factors, rows, ids, by_id, is_new, codes, postings, None, len(ids))
+        return cls(factors, rows, ids, by_id, is_new, codes, postings, filed, None, len(ids))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -163,6 +172,7 @@ class Segment:
             "ids and rows": own,
             "codes": self.codes.nbytes,
             "postings": self.postings.nbytes,
+            "tiles": 0 if self.filed is None else self.filed.nbytes,
         }
 
 
@@ -175,6 +185,7 @@ class State:
     text_ids: bool  # whether ids are texts or whole numbers
     version: int
     next_row: int
+    plan: Plan = EXACT
 
     @cached
     def n_live(self) -> int:

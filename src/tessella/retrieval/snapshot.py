@@ -7,12 +7,15 @@ from numpy.typing import NDArray
 
 from tessella import _check, storage
 from tessella.mapping.sparse_map import SparseMap
-from tessella.retrieval.codes import Codes, expect
+from tessella.retrieval.codes import Codes
 from tessella.retrieval.postings import Postings
+from tessella.results import EXACT, plan_from_json, plan_to_json
 from tessella.retrieval.segments import Fitted, Segment, State, merged
+from tessella.retrieval.tiles import CodedRows, Filed, LearnedTiles, Tiling, parts_of
 from tessella.schema import Schema
 
 _CODES = ("codes", "offsets", "block_terms")
+_TILES = ("tile_places", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
 _POSTINGS = ("places", "impacts", "slots", "starts", "scales", "block_lists")
 
 
@@ -27,7 +30,11 @@ def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
         "version": state.version,
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
+        "plan": plan_to_json(state.plan),
     }
+    if fitted.tiling is not None:
+        facts |= {"tiles": fitted.tiling.settings.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
+        arrays["centres"] = fitted.tiling.centres
     if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
         arrays["rotation"] = fitted.sparse_map.rotation_
     if state.n_live:
@@ -40,6 +47,8 @@ def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
             arrays["ids"] = segment.ids
         arrays |= {name: getattr(segment.codes, name) for name in _CODES}
         arrays |= {name: getattr(segment.postings, name) for name in _POSTINGS}
+        if segment.filed is not None:
+            arrays |= parts_of(segment.filed)
     return arrays, facts
 
 
@@ -50,27 +59,33 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         fitted = _restore_fitted(arrays, facts, n_factors)
         texts, version = facts["text_ids"], _check.whole_number(facts["version"], "version", 0)
         _check.true_or_false(texts, "text_ids")
-        _check_names(arrays, n, texts)
+        plan = plan_from_json(facts["plan"]) if "plan" in facts else EXACT  # format 1 has none
+        if plan.way == "tiles" and fitted.tiling is None:
+            raise ValueError("the plan needs tiles")
+        _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
-            return State((), fitted, texts, version, 0)
+            return State((), fitted, texts, version, 0, plan)
         codes = Codes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         codes.check(n, fitted.axes)
         postings.check(n)
-        expect(arrays["factors"], "factors", np.float32, (n, n_factors))
-        expect(arrays["rows"], "rows", np.int32, (n,))
-        expect(arrays["is_new"], "is_new", np.uint8, (n,))
+        _check.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
+        _check.expect(arrays["rows"], "rows", np.int32, (n,))
+        _check.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
-        segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings)
+        filed = None if fitted.tiling is None else _restore_filed(arrays, n, fitted.tiling)
+        segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings, filed)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return State((segment,), fitted, texts, version, n)
+    return State((segment,), fitted, texts, version, n, plan)
 
 
-def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool) -> None:
+def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool) -> None:
     wanted = {"basis", "spectrum"}
+    if tiled:
+        wanted |= {"centres", *(_TILES if n else ())}
     if n:
         wanted |= {"factors", "is_new", "rows", *_CODES, *_POSTINGS}
         wanted |= {"id_bytes", "id_ends"} if texts else {"ids"}
@@ -88,15 +103,33 @@ def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
 
 def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
     basis = _check.rotation(arrays["basis"], "basis")
-    expect(basis, "basis", np.float64, (n_factors, n_factors))
+    _check.expect(basis, "basis", np.float64, (n_factors, n_factors))
     if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
         raise ValueError("the basis is not orthonormal")
-    expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
+    _check.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
     schema = Schema.from_json(facts["schema"])
     rotation = basis if schema.learns_axes else None
     if "rotation" in arrays:
         rotation = _check.rotation(arrays["rotation"])
-        expect(rotation, "rotation", np.float64, (n_factors, n_factors))
+        _check.expect(rotation, "rotation", np.float64, (n_factors, n_factors))
     sparse_map = SparseMap(schema)
     sparse_map._restore(n_factors, _check.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
-    return Fitted(sparse_map, basis, arrays["spectrum"])
+    return Fitted(sparse_map, basis, arrays["spectrum"], _restore_tiling(arrays, facts, n_factors))
+
+
+def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Tiling | None:
+    if "tiles" not in facts:
+        return None
+    centres = arrays["centres"]
+    _check.expect(centres, "centres", np.float32, (len(centres), n_factors))
+    if not len(centres) or not np.isfinite(centres).all():
+        raise ValueError("there are no centres, or not all are finite")
+    long_norm = _check.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
+    return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm)
+
+
+def _restore_filed(arrays: dict[str, NDArray[Any]], n: int, tiling: Tiling) -> Filed:
+    places, starts, radii, *coded = (arrays[name] for name in _TILES)
+    filed = Filed(places, starts, CodedRows(*coded), radii)
+    filed.check(n, *tiling.centres.shape)
+    return filed

@@ -1,0 +1,64 @@
+"""Learning: centres that lie where the items are, by k-means (P14).
+
+Points look for their centre by integer codes, and centres are sums in a fixed order: the outcome depends on the points
+and the seed, not on threads or SIMD levels.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+SEEDING_ROUNDS = 4
+ROUNDS = 8
+
+Assign = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int32]]
+
+
+def learn_centres(points: NDArray[np.float32], n: int, seed: int, assign: Assign) -> NDArray[np.float32]:
+    """At most n centres of some points, different ones; `assign` says which of some centres is nearest to each point."""
+    centres = _seeds(points, n, np.random.default_rng(seed), assign)
+    nearest = np.full(len(points), -1, np.int32)
+    for _ in range(ROUNDS):
+        before, nearest = nearest, assign(points, centres)
+        if np.array_equal(before, nearest):
+            break
+        centres = _means(points, nearest, centres)
+    return centres
+
+
+def _seeds(points: NDArray[np.float32], n: int, rng: np.random.Generator, assign: Assign) -> NDArray[np.float32]:
+    """Points to begin with: some at random, then, round by round, those that lie far from all so far are likelier."""
+    chosen = points[rng.permutation(len(points))[: max(1, n // SEEDING_ROUNDS)]]
+    while len(chosen) < n:
+        far = _squared_distances(points, chosen, assign)
+        candidates = np.flatnonzero(far > 0)
+        if not candidates.size:  # all points are centres
+            break
+        count = min(max(1, n // SEEDING_ROUNDS), n - len(chosen), candidates.size)
+        weights = far[candidates] / far[candidates].sum()
+        chosen = np.concatenate([chosen, points[rng.choice(candidates, count, replace=False, p=weights)]])
+    return np.unique(chosen, axis=0)
+
+
+def _squared_distances(
+    points: NDArray[np.float32], centres: NDArray[np.float32], assign: Assign
+) -> NDArray[np.float64]:
+    apart = points - centres[assign(points, centres)]
+    return np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+
+
+def _means(
+    points: NDArray[np.float32], nearest: NDArray[np.int32], centres: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The means of the points of each centre; centres without points go to the points that lie farthest off."""
+    order = np.argsort(nearest, kind="stable")
+    used, starts, counts = np.unique(nearest[order], return_index=True, return_counts=True)
+    moved = centres.copy()
+    moved[used] = np.add.reduceat(points[order], starts, axis=0, dtype=np.float64) / counts[:, None]
+    idle = np.setdiff1d(np.arange(len(centres)), used)
+    if idle.size:
+        apart = points - moved[nearest]
+        far = np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+        moved[idle] = points[np.argsort(-far, kind="stable")[: idle.size]]
+    return moved

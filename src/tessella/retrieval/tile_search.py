@@ -1,0 +1,44 @@
+"""Tile search: queries go to the tiles that may hold answers, and score the items whose codes promise enough (P14)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._core import core, run_blocks
+from tessella.retrieval.filters import Filters
+from tessella.retrieval.found import Found, batches
+from tessella.retrieval.scoring import score_all
+from tessella.retrieval.segments import State
+from tessella.retrieval.tiles import Askers
+
+QUERIES_PER_BATCH = 512  # so many share the tiles they visit
+
+
+def search_by_tiles(
+    state: State, queries: NDArray[np.float32], filters: Filters, reach: float, found: Found, threads: int
+) -> None:
+    """Fill in the best items of the tiles that each query visits; with a reach of 1 that is the true top k."""
+    running = core()
+    tiling = state.fitted.tiling
+    assert tiling is not None
+
+    def scan(batch: slice) -> None:
+        asked, best, filtered = queries[batch], found.part(batch), filters.part(batch)
+        best.certified[:] = reach >= 1 or filtered.places is not None
+        if filtered.places is not None:
+            score_all(state, asked, filtered, filtered.places, best)
+            return
+        askers = Askers.of(asked)
+        nears = tiling.rank(askers, reach)
+        for segment, base in state.parts():
+            filed = segment.filed
+            assert filed is not None
+            running.kernels.tile_scan(
+                segment.factors, segment.rows, segment.dead, base,
+                filed.places, filed.starts, filed.coded.codes, filed.coded.offsets, filed.coded.scales, filed.radii,
+                asked, askers.codes, askers.terms, nears, reach,
+                filtered.allowed, filtered.excluded, filtered.excluded_starts,
+                best.scores, best.answers, best.counts, best.scored, running.level,
+            )  # fmt: skip
+        best.sort()
+
+    run_blocks(scan, batches(len(queries), QUERIES_PER_BATCH), threads)
