@@ -245,7 +245,7 @@ struct Kernels {
     // half the squared norms of centres.
     void (*nearest_tiles)(const CodedRows& centres, const float* halves, int64_t n_tiles, const Askers& askers,
                           int64_t n_askers, const int32_t* taken, float* bounds, int32_t* tiles);
-    // What a query and a centre score at most, as far as `reach` believes.
+    // What a query and a centre score at most, as far as `reach` believes; minus infinity beyond the last centre.
     void (*rank_tiles)(const CodedRows& centres, int64_t n_groups, int64_t n_factors, const Askers& askers,
                        int64_t n_queries, double reach, float* nears);
     // Offers the items of those tiles that may hold answers to each query's best k.

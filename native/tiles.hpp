@@ -129,7 +129,7 @@ void coded_bounds(const CodedRows& rows, int64_t first_group, int64_t n_groups, 
         }
         for (int64_t i = 0; i < count * GROUP_ROWS; ++i) {
             const float bound = (static_cast<float>(products[i]) + slack) * rows.scales[row + i];
-            bounds[group * GROUP_ROWS + i] = bound < LARGEST ? bound : LARGEST;
+            bounds[group * GROUP_ROWS + i] = bound < LARGEST ? (bound > -LARGEST ? bound : -LARGEST) : LARGEST;
         }
     }
 }
@@ -141,7 +141,8 @@ void rank_tiles(const CodedRows& centres, int64_t n_groups, int64_t n_factors, c
         float* own = nears + query * n_groups * GROUP_ROWS;
         coded_bounds(centres, 0, n_groups, askers.codes + query * centres.code_size,
                      slack_of(terms, n_factors, centres.code_size, reach), own);
-        for (int64_t i = 0; i < n_groups * GROUP_ROWS; ++i) own[i] *= terms.scale;
+        for (int64_t i = 0; i < n_groups * GROUP_ROWS; ++i)
+            own[i] = centres.scales[i] > 0.0f ? own[i] * terms.scale : -__builtin_inff();  // there is no such tile
     }
 }
 
@@ -357,7 +358,7 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
                 const int64_t at = group * GROUP_ROWS;
                 for (uint32_t same = hopeful(near + at, filed.radii + at, visitor.reach, hope, floor); same;
                      same &= same - 1)
-                    if (at + __builtin_ctz(same) < filed.n_tiles) visit(scan, 1 + at + __builtin_ctz(same), visitor);
+                    visit(scan, 1 + at + __builtin_ctz(same), visitor);
             }
             floor = hope;
         } while (visitor.best.count < visitor.best.k);
@@ -375,7 +376,7 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
             scratch.wanted[n_coming] = tiles;
             n_coming += tiles != 0;
         }
-        for (int64_t t = 0; n_coming && t < GROUP_ROWS && at + t < filed.n_tiles; ++t)
+        for (int64_t t = 0; n_coming && t < GROUP_ROWS; ++t)
             for (int64_t i = 0; i < n_coming; ++i) {
                 if (!(scratch.wanted[i] >> t & 1)) continue;
                 Visitor visitor = visitor_of(scratch.coming[i]);

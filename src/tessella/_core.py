@@ -158,6 +158,71 @@ class Kernels(Protocol):
         unseen: NDArray[np.float64],
         level: int,
     ) -> None: ...
+    def code_rows(
+        self,
+        factors: NDArray[np.float32],
+        codes: NDArray[np.int8],
+        offsets: NDArray[np.int16],
+        scales: NDArray[np.float32],
+        level: int,
+    ) -> None: ...
+    def code_askers(
+        self,
+        queries: NDArray[np.float32],
+        codes: NDArray[np.uint8],
+        terms: NDArray[np.float32],
+        level: int,
+    ) -> None: ...
+    def nearest_tiles(
+        self,
+        codes: NDArray[np.int8],
+        offsets: NDArray[np.int16],
+        scales: NDArray[np.float32],
+        halves: NDArray[np.float32],
+        asker_codes: NDArray[np.uint8],
+        asker_terms: NDArray[np.float32],
+        taken: NDArray[np.int32] | None,
+        tiles: NDArray[np.int32],
+        level: int,
+    ) -> None: ...
+    def rank_tiles(
+        self,
+        codes: NDArray[np.int8],
+        offsets: NDArray[np.int16],
+        scales: NDArray[np.float32],
+        n_factors: int,
+        asker_codes: NDArray[np.uint8],
+        asker_terms: NDArray[np.float32],
+        reach: float,
+        nears: NDArray[np.float32],
+        level: int,
+    ) -> None: ...
+    def tile_scan(
+        self,
+        factors: NDArray[np.float32],
+        rows: NDArray[np.int32],
+        dead: NDArray[np.uint8] | None,
+        base: int,
+        places: NDArray[np.int32],
+        starts: NDArray[np.int32],
+        codes: NDArray[np.int8],
+        offsets: NDArray[np.int16],
+        scales: NDArray[np.float32],
+        radii: NDArray[np.float32],
+        queries: NDArray[np.float32],
+        asker_codes: NDArray[np.uint8],
+        asker_terms: NDArray[np.float32],
+        nears: NDArray[np.float32],
+        reach: float,
+        allowed: NDArray[np.uint8] | None,
+        excluded: NDArray[np.int64],
+        excluded_starts: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        answers: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        scored: NDArray[np.int64],
+        level: int,
+    ) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged
 from tessella.retrieval.slots import Effort, overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.retrieval.tuning import choose, may_gain
+from tessella.retrieval.tuning import choose, may_gain, tuned
 from tessella.retrieval.ways import EXACTLY, Reach, Way, search_by
 from tessella.schema import Schema
 
@@ -81,10 +81,16 @@ class Index:
             Finite numbers, at least one row; kept in float32.
         ids : array_like of shape (n_items,), default None
             Different whole numbers or texts; None numbers items from 0. Fixed for an item's life.
-        schema : Schema, default Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
-            How factors become sparse vectors for slots search, `candidates` and `explain`. A smaller threshold files
-            more entries: better candidates, more memory and time. Exact answers do not depend on it. Fixed until
-            the next `build`.
+        schema : "auto", LearnedTiles or Schema, default "auto"
+            How searches answer when they are told nothing else. "auto" learns tiles, measures the ways to answer, and
+            keeps the fastest that reaches `target_recall`; below 5,000 items it is exact search. `LearnedTiles` are
+            searched by tiles. A `Schema` says how factors become sparse vectors for slots search, `candidates` and
+            `explain`, and is searched exactly unless a budget is given; it is otherwise
+            Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
+        target_recall : float, default 0.95
+            For "auto": the share of the true top 10 to find, with a confidence of 95%; 1 is exact search.
+        queries : array_like of shape (n_queries, n_factors), default None
+            For "auto": user factors to measure with; None makes some from the items, as `tune` says.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
         """
@@ -100,7 +106,6 @@ class Index:
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        sample = None if queries is None else _queries_for(factors, queries)
         automatic = isinstance(schema, str)
         tiles = schema if isinstance(schema, LearnedTiles) else None
         if automatic and may_gain(len(factors), target):
@@ -110,7 +115,7 @@ class Index:
         segment = Segment.build(factors, checked, rows, np.zeros(len(rows), np.bool_), fitted, count)
         state = State((segment,), fitted, checked.dtype.kind == "U", 0, len(rows))
         if automatic:
-            return cls(choose(state, sample, target))
+            return cls(choose(state, None if queries is None else _sample(queries, state), target))
         return cls(state if tiles is None else replace(state, plan=TILES))
 
     def search(
@@ -129,7 +134,8 @@ class Index:
     ) -> SearchResult:
         """The items with the largest inner products with each query.
 
-        The answer is the true top k, unless a budget, max_slots or min_overlap is given: then items are chosen by their
+        Told nothing else, it answers as `plan` says. With `exact` the answer is the true top k. With `reach`, queries
+        visit the tiles that may hold answers. With a budget, max_slots or min_overlap, items are chosen by their
         partial products over the slots they share with the query, and only those are scored.
 
         Parameters
@@ -138,6 +144,9 @@ class Index:
             User factors.
         k : int, default 10
             How many items to return, at least 1. Where fewer can be: id -1 (None for text ids) and score -inf.
+        reach : float, default None
+            How much of the bounds of tiles to believe, 0 to 1: more finds more of the true top k and takes longer; 1
+            proves the answers. For an index with tiles.
         budget : int, default None
             How many of the items that share slots with a query are scored; at least k are. A larger one finds more of
             the true top k and takes longer; one of at least all items is an exact search. None is 40 for each of the k
@@ -265,6 +274,48 @@ class Index:
         'exact'
         """
         return self._state.plan
+
+    def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
+        """Choose anew how searches answer when they are told nothing else. Nothing is rebuilt.
+
+        Measures the ways that the index is built for, and takes the fastest that reaches the recall with a confidence
+        of 95%.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            User factors; up to 1,000 of them are used. None makes queries from the items: mean directions of two items,
+            the longer the likelier, as they are and evened out along the principal axes; the harder kind decides.
+        target_recall : float, default 0.95
+            The share of the true top k to find, 0 to 1.
+        k : int, default 10
+            For how many answers.
+
+        Returns
+        -------
+        plan : Plan
+            What was chosen, with the recall achieved and its bound.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> from tessella.datasets import generated_factors
+        >>> item_factors, user_factors = generated_factors(5_000, 100)
+        >>> index = ts.Index.build(item_factors, schema=ts.LearnedTiles())
+        >>> plan = index.tune(user_factors, target_recall=0.9)
+        >>> recall, at_least = plan.recall
+        >>> bool(recall >= at_least >= 0.9)
+        True
+        """
+        target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
+        wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
+        with self._writing:
+            state = self._state
+            if not state.n_live:
+                raise ValueError("the index holds no items, but at least 1 is needed to tune; add some first.")
+            plan = tuned(state, None if queries is None else _sample(queries, state), target, wanted)
+            self._state = replace(state, plan=plan)
+        return plan
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Add items; the next search sees them.
@@ -569,12 +620,12 @@ def _way(
     return Effort(scored, min(slots or plan.max_slots, most), min(overlap, most + 1))
 
 
-def _queries_for(item_factors: NDArray[np.float32], queries: ArrayLike) -> NDArray[np.float32]:
-    asked = _check.all_factors(queries, "queries", item_factors.shape[1])
+def _sample(queries: ArrayLike, state: State) -> NDArray[np.float32]:
+    """Checked queries to measure recall with."""
+    asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
     if not len(asked):
         raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
-    longest = float(np.sqrt(np.einsum("ij,ij->i", item_factors, item_factors, dtype=np.float64).max()))
-    _check.products_fit(asked, longest, "queries")
+    _check.products_fit(asked, state.longest, "queries")
     return asked
 
 

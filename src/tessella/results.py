@@ -111,15 +111,15 @@ def plan_to_json(plan: Plan) -> str:
     return json.dumps(asdict(plan))
 
 
-def plan_from_json(text: str) -> Plan:
-    """The plan that `plan_to_json` wrote."""
+def plan_from_json(text: str, *, tiled: bool) -> Plan:
+    """The plan that `plan_to_json` wrote, of an index with or without tiles."""
     given = json.loads(text)
     given["trials"] = tuple(Trial(*trial) for trial in given["trials"])
     if given["recall"] is not None:
         low, high = map(float, given["recall"])
         given["recall"] = (low, high)
     plan = Plan(**given)
-    _check.one_of(plan.way, "way", ("exact", "tiles", "slots"))
+    _check.one_of(plan.way, "way", ("exact", "tiles", "slots") if tiled else ("exact", "slots"))
     _check.number_between(plan.reach, "reach", 0.0, 1.0)
     _check.whole_number(plan.max_slots, "max_slots", 1)
     _check.whole_number(plan.budget_per_answer, "budget_per_answer", 1)

@@ -16,7 +16,7 @@ Assign = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int32]]
 
 
 def learn_centres(points: NDArray[np.float32], n: int, seed: int, assign: Assign) -> NDArray[np.float32]:
-    """At most n centres of some points, different ones; `assign` says which of some centres is nearest to each point."""
+    """At most n different centres of some points; `assign` says which of some centres is nearest to each point."""
     centres = _seeds(points, n, np.random.default_rng(seed), assign)
     nearest = np.full(len(points), -1, np.int32)
     for _ in range(ROUNDS):
@@ -45,7 +45,8 @@ def _squared_distances(
     points: NDArray[np.float32], centres: NDArray[np.float32], assign: Assign
 ) -> NDArray[np.float64]:
     apart = points - centres[assign(points, centres)]
-    return np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+    return squares
 
 
 def _means(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from tessella import _check
 
-
 POSTING_BLOCK = 2**16
 LARGEST_IMPACT = 127
 

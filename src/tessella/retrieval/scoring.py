@@ -9,7 +9,6 @@ from tessella.retrieval.found import Found
 from tessella.retrieval.segments import State
 
 
-
 def score_chosen(
     state: State,
     queries: NDArray[np.float32],

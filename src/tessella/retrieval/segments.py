@@ -11,10 +11,10 @@ from tessella._cached import cached
 from tessella._core import core, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
+from tessella.results import EXACT, Plan
 from tessella.retrieval.codes import Axes, Codes
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling
-from tessella.results import EXACT, Plan
 from tessella.schema import Schema
 
 ITEMS_AT_ONCE = 2**12  # whole blocks of codes, few enough for the cache

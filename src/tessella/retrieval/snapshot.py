@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tessella import _check, storage
 from tessella.mapping.sparse_map import SparseMap
+from tessella.results import EXACT, plan_from_json, plan_to_json
 from tessella.retrieval.codes import Codes
 from tessella.retrieval.postings import Postings
-from tessella.results import EXACT, plan_from_json, plan_to_json
 from tessella.retrieval.segments import Fitted, Segment, State, merged
 from tessella.retrieval.tiles import CodedRows, Filed, LearnedTiles, Tiling, parts_of
 from tessella.schema import Schema
@@ -59,9 +59,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         fitted = _restore_fitted(arrays, facts, n_factors)
         texts, version = facts["text_ids"], _check.whole_number(facts["version"], "version", 0)
         _check.true_or_false(texts, "text_ids")
-        plan = plan_from_json(facts["plan"]) if "plan" in facts else EXACT  # format 1 has none
-        if plan.way == "tiles" and fitted.tiling is None:
-            raise ValueError("the plan needs tiles")
+        plan = plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT  # format 1
         _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
             return State((), fitted, texts, version, 0, plan)

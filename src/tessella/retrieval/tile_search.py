@@ -8,18 +8,23 @@ from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_all
 from tessella.retrieval.segments import State
-from tessella.retrieval.tiles import Askers
+from tessella.retrieval.tiles import Askers, Tiling
 
 QUERIES_PER_BATCH = 512  # so many share the tiles they visit
 
 
 def search_by_tiles(
-    state: State, queries: NDArray[np.float32], filters: Filters, reach: float, found: Found, threads: int
+    state: State,
+    tiling: Tiling,
+    queries: NDArray[np.float32],
+    filters: Filters,
+    reach: float,
+    found: Found,
+    threads: int,
 ) -> None:
     """Fill in the best items of the tiles that each query visits; with a reach of 1 that is the true top k."""
     running = core()
-    tiling = state.fitted.tiling
-    assert tiling is not None
+    parts = [(segment, base, segment.filed) for segment, base in state.parts() if segment.filed is not None]
 
     def scan(batch: slice) -> None:
         asked, best, filtered = queries[batch], found.part(batch), filters.part(batch)
@@ -29,9 +34,7 @@ def search_by_tiles(
             return
         askers = Askers.of(asked)
         nears = tiling.rank(askers, reach)
-        for segment, base in state.parts():
-            filed = segment.filed
-            assert filed is not None
+        for segment, base, filed in parts:
             running.kernels.tile_scan(
                 segment.factors, segment.rows, segment.dead, base,
                 filed.places, filed.starts, filed.coded.codes, filed.coded.offsets, filed.coded.scales, filed.radii,

@@ -179,7 +179,8 @@ class Tiling:
     @cached
     def halves(self) -> NDArray[np.float32]:
         """Half the squared norms of the centres."""
-        return (0.5 * np.einsum("ij,ij->i", self.centres, self.centres, dtype=np.float64)).astype(np.float32)
+        squares: NDArray[np.float64] = np.einsum("ij,ij->i", self.centres, self.centres, dtype=np.float64)
+        return (0.5 * squares).astype(np.float32)
 
     def nearest(
         self, factors: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None

@@ -1,9 +1,9 @@
-"""Tuning: the fastest way that reaches a recall, measured on a sample of queries."""
+"""Tuning: the fastest way that reaches a recall, measured on samples of queries."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,14 @@ from tessella.retrieval.ways import EXACTLY, Exactly, Reach, Way, search_by
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
 SAMPLE = 1_000
-REACHES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
+REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 EFFORTS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
 CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
 TURNS = 3
-TASTES = 4
+
+Step = TypeVar("Step")
+
+_NAMES: dict[type, Literal["exact", "tiles", "slots"]] = {Exactly: "exact", Reach: "tiles", Effort: "slots"}
 
 
 def may_gain(n_items: int, target_recall: float) -> bool:
@@ -30,77 +33,88 @@ def may_gain(n_items: int, target_recall: float) -> bool:
     return n_items >= FEWEST_ITEMS and target_recall < 1
 
 
-def plausible_queries(state: State, n: int, seed: int = 0) -> NDArray[np.float32]:
-    """Queries like users' factors, made from items: a user is a mean of a few items, longer ones the likelier."""
-    rng = np.random.default_rng(seed)
-    factors = np.concatenate([segment.factors[segment.live] for segment in state.segments])
-    lengths = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
-    weights = lengths / lengths.sum() if lengths.sum() > 0 else None
-    liked = rng.choice(len(factors), (n, TASTES), p=weights)
-    unit = factors / np.maximum(lengths, np.finfo(np.float32).tiny)[:, None].astype(np.float32)
-    return np.ascontiguousarray(unit[liked].mean(axis=1, dtype=np.float32))
-
-
 def choose(state: State, queries: NDArray[np.float32] | None, target_recall: float) -> State:
     """The version that searches by the fastest way that reaches the recall, without what other ways would need."""
     if not may_gain(state.n_live, target_recall):
         few = f"there are only {state.n_live:,} items" if target_recall < 1 else "only it reaches a recall of 1"
         return replace(state, plan=replace(EXACT, reason=few))
-    chosen = tuned(state, queries, target_recall, k=10)
-    if chosen.plan.way != "tiles":
-        segments = tuple(replace(segment, filed=None) for segment in chosen.segments)
-        chosen = replace(chosen, segments=segments, fitted=replace(chosen.fitted, tiling=None))
-    return chosen
+    plan = tuned(state, queries, target_recall, k=10)
+    if plan.way == "tiles":
+        return replace(state, plan=plan)
+    segments = tuple(replace(segment, filed=None) for segment in state.segments)
+    return replace(state, plan=plan, segments=segments, fitted=replace(state.fitted, tiling=None))
 
 
-def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: float, k: int) -> State:
-    """The version whose plan is the fastest of those that reach the recall on a sample of queries."""
-    if queries is None:
-        queries = plausible_queries(state, SAMPLE)
-        source = "queries made from the items"
-    else:
-        rng = np.random.default_rng(0)
-        queries = queries[np.sort(rng.permutation(len(queries))[:SAMPLE])]
-        source = "queries given"
-    truth = _found(EXACTLY, state, queries, k)
-    least = truth.scores[:, -1] - 1e-5 * np.abs(truth.scores[:, -1])
+def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: float, k: int) -> Plan:
+    """The fastest way of those that reach the recall on every sample of queries."""
+    samples = plausible_samples(state) if queries is None else [_some(queries)]
+    truths = [_found(EXACTLY, state, sample, k).scores[:, -1:] for sample in samples]
 
     def recall_of(way: Way) -> tuple[float, float]:
-        hits = np.mean(_found(way, state, queries, k).scores >= least[:, None], axis=1)
-        return float(hits.mean()), float(hits.mean() - CONFIDENCE * hits.std() / np.sqrt(len(hits)))
+        """The recall on the sample where it is least, and its bound."""
+        recalls = []
+        for sample, truth in zip(samples, truths, strict=True):
+            hits = np.mean(_found(way, state, sample, k).scores >= truth - 1e-5 * np.abs(truth), axis=1)
+            recalls.append((hits.mean(), hits.mean() - CONFIDENCE * hits.std() / np.sqrt(len(hits))))
+        recall, low = min(recalls, key=lambda pair: pair[1])
+        return float(recall), max(float(low), 0.0)
 
-    ways: dict[Way, tuple[str, tuple[float, float]]] = {EXACTLY: ("", (1.0, 1.0))}
-    if state.fitted.tiling is not None:
-        reach = _first(REACHES, lambda reach: recall_of(Reach(reach))[1] >= target_recall)
-        if reach is not None:
-            ways[Reach(reach)] = (f"reach {reach:g}", recall_of(Reach(reach)))
-    most = state.fitted.n_factors
-    for per_answer, slots in EFFORTS:
-        effort = Effort(per_answer * k, min(slots, most), 1)
-        recall = recall_of(effort) if effort.budget < state.n_live else (0.0, 0.0)
-        if recall[1] >= target_recall:
-            ways[effort] = (f"budget {per_answer} x k, {effort.max_slots} slots", recall)
-            break
-    seconds = _seconds(list(ways), state, queries, k)
+    found: dict[Way, tuple[float, float]] = {EXACTLY: (1.0, 1.0)}
+    reach = _first(_reaches(state), lambda reach: recall_of(Reach(reach))[1] >= target_recall)
+    efforts = [Effort(per_answer * k, min(slots, state.fitted.n_factors), 1) for per_answer, slots in EFFORTS]
+    efforts = [effort for effort in efforts if effort.budget < state.n_live]
+    effort = _first(efforts, lambda effort: recall_of(effort)[1] >= target_recall)
+    for way in (Reach(reach) if reach is not None else None, effort):
+        if way is not None:
+            found[way] = recall_of(way)
+    seconds = _seconds(list(found), state, samples, k)
+    n = sum(map(len, samples))
     trials = tuple(
-        Trial(_NAMES[type(way)], setting, *recall, len(queries) / seconds[way])
-        for way, (setting, recall) in ways.items()
+        Trial(_NAMES[type(way)], _setting(way, k), *recall, n / seconds[way]) for way, recall in found.items()
     )
-    fastest = min(ways, key=seconds.__getitem__)
-    setting, recall = ways[fastest]
-    reason = f"the fastest on {len(queries):,} {source} of those with a recall of at least {target_recall:g}"
-    plan = Plan(_NAMES[type(fastest)], reason, recall=recall, trials=trials)
+    fastest = min(found, key=seconds.__getitem__)
+    source = "made from the items" if queries is None else "given"
+    reason = f"the fastest on {n:,} queries {source} of the ways that reach a recall of {target_recall:g}"
+    plan = Plan(_NAMES[type(fastest)], reason, recall=found[fastest], trials=trials)
     if isinstance(fastest, Reach):
-        plan = replace(plan, reach=fastest.reach)
-    elif isinstance(fastest, Effort):
-        plan = replace(plan, budget_per_answer=fastest.budget // k, max_slots=fastest.max_slots)
-    return replace(state, plan=plan)
+        return replace(plan, reach=fastest.reach)
+    if isinstance(fastest, Effort):
+        return replace(plan, budget_per_answer=fastest.budget // k, max_slots=fastest.max_slots)
+    return plan
 
 
-_NAMES: dict[type, Literal["exact", "tiles", "slots"]] = {Exactly: "exact", Reach: "tiles", Effort: "slots"}
+def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
+    """Two samples of queries like users' factors, made from items.
+
+    A user is the mean direction of two items, the longer the likelier, much as gradient steps make it; or that mean
+    with every principal axis divided by the items' spread along it, much as least squares make it.
+    """
+    rng = np.random.default_rng(seed)
+    factors = np.concatenate([segment.factors[segment.live] for segment in state.segments])
+    lengths = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+    weights = lengths / lengths.sum() if lengths.sum() > 0 else None
+    liked = factors[rng.choice(len(factors), (SAMPLE // 2, 2), p=weights)].astype(np.float64)
+    mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
+    spread = np.sqrt(np.maximum(state.fitted.spectrum, 1e-9 * state.fitted.spectrum.max()))
+    evened = mean @ (state.fitted.basis * (spread.max() / spread if spread.max() > 0 else 1.0)) @ state.fitted.basis.T
+    return [np.ascontiguousarray(sample, np.float32) for sample in (mean, evened)]
 
 
-def _first(steps: Sequence[float], enough: Callable[[float], bool]) -> float | None:
+def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:
+    return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:SAMPLE])]
+
+
+def _reaches(state: State) -> Sequence[float]:
+    return () if state.fitted.tiling is None else REACHES
+
+
+def _setting(way: Way, k: int) -> str:
+    if isinstance(way, Reach):
+        return f"reach {way.reach:g}"
+    return f"budget {way.budget // k} x k, {way.max_slots} slots" if isinstance(way, Effort) else ""
+
+
+def _first(steps: Sequence[Step], enough: Callable[[Step], bool]) -> Step | None:
     """The first of rising steps that is enough, by halving."""
     low, high = 0, len(steps)
     while low < high:
@@ -119,12 +133,13 @@ def _found(way: Way, state: State, queries: NDArray[np.float32], k: int, threads
     return found
 
 
-def _seconds(ways: Sequence[Way], state: State, queries: NDArray[np.float32], k: int) -> dict[Way, float]:
+def _seconds(ways: Sequence[Way], state: State, samples: list[NDArray[np.float32]], k: int) -> dict[Way, float]:
     """The least time each way took on one thread, in turns."""
     seconds = dict.fromkeys(ways, np.inf)
     for _ in range(TURNS):
         for way in ways:
             start = time.perf_counter()
-            _found(way, state, queries, k, threads=1)
+            for sample in samples:
+                _found(way, state, sample, k, threads=1)
             seconds[way] = min(seconds[way], time.perf_counter() - start)
     return seconds

@@ -34,10 +34,10 @@ def search_by(
     way: Way, state: State, queries: NDArray[np.float32], filters: Filters, found: Found, threads: int
 ) -> None:
     """Fill in the answers to all queries."""
-    if isinstance(way, Reach):
-        search_by_tiles(state, queries, filters, way.reach, found, threads)
+    if isinstance(way, Reach) and state.fitted.tiling is not None:
+        search_by_tiles(state, state.fitted.tiling, queries, filters, way.reach, found, threads)
         return
-    if isinstance(way, Exactly):
+    if not isinstance(way, Effort):
         search_exactly(state, queries, filters, found, threads)
         return
     short = search_by_slots(state, queries, filters, way, found, threads)
