@@ -11,76 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "arrays.hpp"
 #include "kernels.hpp"
+#include "server.hpp"
 #include "workspace.hpp"
 
-namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace tessella {
 namespace {
-
-template <typename Item>
-using Matrix = nb::ndarray<nb::numpy, Item, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <typename Item>
-using Vector = nb::ndarray<nb::numpy, Item, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// The levels this processor can run, plainest first.
-const std::vector<const Kernels*>& available() {
-    static const std::vector<const Kernels*> levels = [] {
-        std::vector<const Kernels*> found = {&baseline_kernels()};
-#if defined(TESSELLA_HAS_AVX2)
-        __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2_kernels());
-#endif
-        return found;
-    }();
-    return levels;
-}
-
-const Kernels& kernels_at(int64_t level) {
-    if (level < 0 || level >= static_cast<int64_t>(available().size()))
-        throw nb::value_error("there is no such SIMD level on this machine");
-    return *available()[static_cast<size_t>(level)];
-}
-
-void require(bool holds, const char* sentence) {
-    if (!holds) throw nb::value_error(sentence);
-}
-
-size_t blocks_of(size_t n_items) {
-    return (n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
-}
-
-void require_starts(const Vector<const int64_t>& starts, size_t end) {
-    int64_t before = 0;
-    for (size_t i = 0; i < starts.shape(0); ++i) {
-        require(before <= starts.data()[i] && starts.data()[i] <= static_cast<int64_t>(end), "starts leave the arrays");
-        before = starts.data()[i];
-    }
-}
-
-template <typename Counts>
-void require_counts(const Counts& counts, size_t most) {
-    for (size_t i = 0; i < counts.shape(0); ++i)
-        require(counts.data()[i] >= 0 && counts.data()[i] <= static_cast<int64_t>(most), "counts leave the arrays");
-}
-
-int64_t rows_of(const Matrix<const float>& factors) {
-    return static_cast<int64_t>(factors.shape(0));
-}
-int64_t columns_of(const Matrix<const float>& factors) {
-    return static_cast<int64_t>(factors.shape(1));
-}
-
-template <typename Other>
-void require_same_shape(const Matrix<const float>& factors, const Other& other) {
-    require(factors.shape(0) == other.shape(0) && factors.shape(1) == other.shape(1), "shapes differ");
-}
-
-void require_width(const Matrix<const float>& factors) {
-    require(columns_of(factors) >= 1 && columns_of(factors) <= 4096, "rows have 1 to 4096 coordinates");
-}
 
 std::vector<std::string> levels() {
     std::vector<std::string> names;
@@ -179,7 +118,7 @@ void code_queries(Matrix<const float> queries, Matrix<const double> head, double
             "shapes differ");
     require(terms.shape(0) == queries.shape(0) && terms.shape(1) == 3, "shapes differ");
     require(largest >= 1.0 && largest <= QUERY_OFFSET - 1 && longest >= 1.0, "codes do not fit their places");
-    std::vector<double> scratch(4 * (queries.shape(1) + codes.shape(1) + 3));
+    std::vector<double> scratch(coding_scratch(columns_of(queries), static_cast<int64_t>(codes.shape(1))));
     const QueryCoding coding = {head.data(), static_cast<int64_t>(head.shape(1)), static_cast<int64_t>(codes.shape(1)),
                                 largest, longest};
     nb::gil_scoped_release unlocked;
@@ -218,34 +157,6 @@ void code_items(Matrix<const float> factors, Matrix<const float> turned, int64_t
 }
 
 // Rows are not looked at: that would cost as much as a search.
-Items items_of(const Matrix<const float>& factors, const Vector<const int32_t>& rows,
-               const std::optional<Vector<const uint8_t>>& dead, int64_t base) {
-    const size_t n = factors.shape(0);
-    require_width(factors);
-    require(rows.shape(0) == n && (!dead || dead->shape(0) >= (n + 7) / 8), "shapes differ");
-    require(base >= 0 && base + static_cast<int64_t>(n) <= INT32_MAX, "places leave 31 bits");
-    return {factors.data(),          rows.data(),         dead ? dead->data() : nullptr,
-            static_cast<int64_t>(n), columns_of(factors), base};
-}
-
-Queries queries_of(const Matrix<const float>& queries, const Items& items,
-                   const std::optional<Vector<const uint8_t>>& allowed, const Vector<const int64_t>& excluded,
-                   const Vector<const int64_t>& starts) {
-    require(columns_of(queries) == items.n_factors && starts.shape(0) == queries.shape(0) + 1, "shapes differ");
-    require_starts(starts, excluded.shape(0));
-    return {queries.data(), allowed ? allowed->data() : nullptr, excluded.data(), starts.data(), rows_of(queries)};
-}
-
-BestArrays best_arrays(const Matrix<float>& scores, const Matrix<int64_t>& answers, const Vector<int64_t>& counts,
-                       const Vector<int64_t>& scored, int64_t n_queries, uint8_t* open) {
-    const size_t q = static_cast<size_t>(n_queries);
-    require(scores.shape(0) == q && answers.shape(0) == q && answers.shape(1) == scores.shape(1) &&
-                counts.shape(0) == q && scored.shape(0) == q && scores.shape(1) >= 1,
-            "shapes differ");
-    require_counts(counts, scores.shape(1));
-    return {scores.data(), answers.data(), counts.data(), scored.data(), open, static_cast<int64_t>(scores.shape(1))};
-}
-
 void exact_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
                 int64_t base, Vector<const int8_t> codes, Vector<const int16_t> offsets,
                 Matrix<const double> block_terms, Matrix<const float> queries, Matrix<const uint8_t> query_codes,
@@ -256,17 +167,10 @@ void exact_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::op
     const Items items = items_of(factors, rows, dead, base);
     const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
     const size_t q = queries.shape(0);
-    const size_t n_blocks = blocks_of(factors.shape(0));
-    const size_t code_size = query_codes.shape(1);
-    require(code_size % 2 == 0 && codes.shape(0) == n_blocks * code_size * BLOCK_ITEMS &&
-                offsets.shape(0) == n_blocks * BLOCK_ITEMS && block_terms.shape(0) == n_blocks &&
-                block_terms.shape(1) == 4,
-            "shapes differ");
+    const Codes coded = codes_of(codes, offsets, block_terms, factors.shape(0), query_codes.shape(1));
     require(query_codes.shape(0) == q && query_terms.shape(0) == q && query_terms.shape(1) == 3, "shapes differ");
     std::vector<uint8_t> open(q);
     const BestArrays found = best_arrays(scores, answers, counts, scored, asked.n_queries, open.data());
-    const Codes coded = {codes.data(), offsets.data(), reinterpret_cast<const BlockTerms*>(block_terms.data()),
-                         static_cast<int64_t>(code_size)};
     const QueryCodes query_coded = {query_codes.data(), reinterpret_cast<const QueryTerms*>(query_terms.data())};
     nb::gil_scoped_release unlocked;
     kernels.exact_scan(items, coded, asked, query_coded, found);
@@ -347,25 +251,6 @@ void score_chosen(Matrix<const float> factors, Vector<const int32_t> rows, std::
                          cursors.data(), unseen.data());
 }
 
-size_t groups_of(size_t n_rows) {
-    return (n_rows + GROUP_ROWS - 1) / GROUP_ROWS;
-}
-
-// Rows of which there are at most `n_rows`, and a whole number of groups.
-CodedRows coded_rows(const Vector<const int8_t>& codes, const Vector<const int16_t>& offsets,
-                     const Vector<const float>& scales, size_t n_rows, size_t code_size) {
-    const size_t padded = groups_of(n_rows) * GROUP_ROWS;
-    require(code_size % 2 == 0 && code_size >= 2 && codes.shape(0) == padded * code_size &&
-                offsets.shape(0) == padded && scales.shape(0) == padded,
-            "shapes differ");
-    return {codes.data(), offsets.data(), scales.data(), static_cast<int64_t>(code_size)};
-}
-
-Askers askers_of(const Matrix<const uint8_t>& codes, const Matrix<const float>& terms) {
-    require(codes.shape(0) == terms.shape(0) && terms.shape(1) == 2, "shapes differ");
-    return {codes.data(), reinterpret_cast<const AskerTerms*>(terms.data())};
-}
-
 void code_rows(Matrix<const float> factors, Vector<int8_t> codes, Vector<int16_t> offsets, Vector<float> scales,
                int64_t level) {
     const Kernels& kernels = kernels_at(level);
@@ -421,30 +306,6 @@ void rank_tiles(Vector<const int8_t> codes, Vector<const int16_t> offsets, Vecto
                        static_cast<int64_t>(nears.shape(0)), reach, nears.data());
 }
 
-// What tile_scan works in, kept by each thread. The largest tile decides how much.
-TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
-    thread_local std::vector<float> bounds;
-    thread_local std::vector<float> classes;
-    thread_local std::vector<uint64_t> keys;
-    thread_local std::vector<float> floors;
-    thread_local std::vector<int32_t> coming;
-    thread_local std::vector<uint32_t> wanted;
-    const size_t n_classes = (2 * std::min(k, largest) + 31) / 32 * 32;
-    bounds.resize((largest + 2 * GROUP_ROWS + 63) / 64 * 64);
-    classes.resize(n_classes);
-    keys.resize(n_classes);
-    floors.resize(n_queries);
-    coming.resize(n_queries);
-    wanted.resize(n_queries);
-    return {bounds.data(),
-            classes.data(),
-            keys.data(),
-            floors.data(),
-            coming.data(),
-            wanted.data(),
-            static_cast<int64_t>(n_classes)};
-}
-
 void tile_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::optional<Vector<const uint8_t>> dead,
                int64_t base, Vector<const int32_t> places, Vector<const int32_t> starts, Vector<const int8_t> codes,
                Vector<const int16_t> offsets, Vector<const float> scales, Vector<const float> radii,
@@ -457,30 +318,13 @@ void tile_scan(Matrix<const float> factors, Vector<const int32_t> rows, std::opt
     const Queries asked = queries_of(queries, items, allowed, excluded, excluded_starts);
     const Askers askers = askers_of(asker_codes, asker_terms);
     const size_t q = queries.shape(0);
-    const size_t code_size = asker_codes.shape(1);
-    require(starts.shape(0) >= 3, "there is at least one tile around a centre");
-    const size_t n_tiles = starts.shape(0) - 2;
-    const size_t padded = groups_of(n_tiles) * GROUP_ROWS;
-    require(asker_codes.shape(0) == q && nears.shape(0) == q && nears.shape(1) == padded && radii.shape(0) == padded &&
-                code_size >= queries.shape(1),
+    const FiledItems filed =
+        filed_of(places, starts, codes, offsets, scales, radii, asker_codes.shape(1), factors.shape(0));
+    require(asker_codes.shape(0) == q && nears.shape(0) == q && nears.shape(1) == radii.shape(0) &&
+                asker_codes.shape(1) >= queries.shape(1),
             "shapes differ");
-    const CodedRows coded = coded_rows(codes, offsets, scales, places.shape(0), code_size);
-    int32_t largest = 0;
-    int32_t before = 0;
-    for (size_t i = 0; i < starts.shape(0); ++i) {
-        require(before <= starts.data()[i], "starts leave the arrays");
-        largest = std::max(largest, starts.data()[i] - before);
-        before = starts.data()[i];
-    }
-    require(starts.data()[0] == 0 && static_cast<size_t>(before) == places.shape(0), "starts leave the arrays");
     const BestArrays found = best_arrays(scores, answers, counts, scored, asked.n_queries, nullptr);
-    const TileScratch scratch = tile_scratch(static_cast<size_t>(largest), scores.shape(1), q);
-    const FiledItems filed = {places.data(),
-                              starts.data(),
-                              coded,
-                              radii.data(),
-                              static_cast<int64_t>(n_tiles),
-                              places.shape(0) > factors.shape(0)};
+    const TileScratch scratch = tile_scratch(largest_tile(starts), scores.shape(1), q);
     nb::gil_scoped_release unlocked;
     kernels.tile_scan(items, filed, asked, askers, nears.data(), reach, scratch, found);
 }
@@ -550,4 +394,15 @@ NB_MODULE(_native, m) {
           array("asker_terms"), array("nears"), "reach"_a, optional("allowed"), array("excluded"),
           array("excluded_starts"), array("scores"), array("answers"), array("counts"), array("scored"), "level"_a,
           "Offers the items of the tiles that may hold answers to each query's best.");
+    nb::class_<Server>(m, "Server", "Answers single queries over arrays that are checked once and kept.")
+        .def(nb::init<int64_t, double, Matrix<const double>, double, double, int64_t>(), "n_factors"_a, "longest"_a,
+             array("head"), "largest_code"_a, "longest_code"_a, "level"_a)
+        .def("learn", &Server::learn, array("codes"), array("offsets"), array("scales"), "The centres of tiles.")
+        .def("add", &Server::add, factors, array("rows"), optional("dead"), "base"_a, array("ids"), array("codes"),
+             array("offsets"), array("block_terms"), "One more segment.")
+        .def("file", &Server::file, array("places"), starts, array("codes"), array("offsets"), array("scales"),
+             array("radii"), "The tiles of the segment that was added last.")
+        .def("search", &Server::search, array("query"), "reach"_a, array("ids"), array("scores"),
+             "Fills in the best items, exactly if reach is negative; how many were scored, or -1 for a query that is "
+             "refused.");
 }

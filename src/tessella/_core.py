@@ -272,6 +272,13 @@ def _core_for(wanted: str) -> Core:
     return Core(cast(Kernels, _native), names.index(simd) - 1, simd)
 
 
+def native() -> ModuleType:
+    """The native core, where it runs."""
+    if _native is None:
+        raise RuntimeError("the native core was not built")
+    return _native
+
+
 def thread_count(threads: int | None) -> int:
     """How many threads to use: `threads`, or every CPU this process may use."""
     if threads is None:

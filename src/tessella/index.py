@@ -21,6 +21,7 @@ from tessella.retrieval.explain import explain
 from tessella.retrieval.filters import filters_for, same_kind
 from tessella.retrieval.found import Found
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged, tidy
+from tessella.retrieval.single import search_one
 from tessella.retrieval.slots import Effort, overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
@@ -172,8 +173,13 @@ class Index:
             ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first. A query for
             which slots give fewer than k answers although there are more is answered exactly.
         """
-        count = thread_count(threads)
         state = self._state
+        if exclude is None and allow is None and _is_ready(queries, k, threads):
+            way = _way(state, k, reach, budget, max_slots, min_overlap, exact=exact)
+            answered = search_one(state, queries, k, way)  # type: ignore[arg-type]
+            if answered is not None:
+                return answered
+        count = thread_count(threads)
         array = _check.numbers(queries, "queries")
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
         wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
@@ -584,7 +590,21 @@ def exact_search(
     >>> ts.exact_search([[1, 0], [0, 1], [1, 1]], [2.0, 1.0], k=2).ids
     array([2, 0])
     """
-    return Index.build(item_factors, threads=threads).search(queries, k, threads=threads)
+    return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
+
+
+def _is_ready(queries: ArrayLike, k: int, threads: int | None) -> bool:
+    """Whether these are one query and options that need no more checks."""
+    return (
+        type(queries) is np.ndarray
+        and queries.ndim == 1
+        and queries.dtype == np.float32
+        and queries.flags.c_contiguous
+        and queries.flags.aligned
+        and type(k) is int
+        and k >= 1
+        and (threads is None or threads == 1)
+    )
 
 
 def _way(

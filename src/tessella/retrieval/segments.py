@@ -14,6 +14,7 @@ from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.results import EXACT, Plan
 from tessella.retrieval.codes import Axes, Codes
 from tessella.retrieval.postings import Entries, Postings
+from tessella.retrieval.server import server_for
 from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling
 from tessella.schema import Schema
 
@@ -201,6 +202,11 @@ class State:
     def bases(self) -> list[int]:
         """What is added to the places of each segment, so that no two items share one."""
         return [0, *np.cumsum([len(segment) for segment in self.segments]).tolist()]
+
+    @cached
+    def server(self) -> Any:
+        """Answers single queries, or None."""
+        return server_for(self)
 
     @cached
     def live_places(self) -> NDArray[np.int64]:
