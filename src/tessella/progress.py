@@ -30,5 +30,5 @@ def bar(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as running:
+    with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as running:
         yield functools.partial(running.advance, running.add_task("", total=total, completed=begun))
