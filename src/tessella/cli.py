@@ -284,7 +284,7 @@ def search_all(
     seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
     before, start = answer_folder.users_done(out), time.perf_counter()
     try:
-        source = users if isinstance(factors, np.memmap) else factors  # the path names it in sentences
+        source = users if users.suffix.lower() == ".npy" else factors  # the path names it in sentences
         found = loaded.search_all(source, k, exclude=seen, out=out, overwrite=overwrite, **options)
     except KeyboardInterrupt:
         done = answer_folder.users_done(out)
