@@ -10,6 +10,8 @@ from tessella.mapping.sparse_map import SparseMap
 from tessella.retrieval.segments import State
 from tessella.schema import Schema
 
+_HISTORY = ("version", "next_row")
+
 
 def fingerprint(*values: Any) -> str:
     """The digest of arrays, plain values, and tuples and dataclasses of them."""
@@ -20,7 +22,8 @@ def fingerprint(*values: Any) -> str:
 
 def index_fingerprint(state: State) -> str:
     """The digest of everything that answers depend on, and not of how many changes led there."""
-    return fingerprint(state.segments, state.fitted, state.text_ids)
+    parts = {part.name: getattr(state, part.name) for part in fields(state) if part.name not in _HISTORY}
+    return fingerprint(*parts.items())
 
 
 def _feed(digest: Any, value: Any) -> None:
