@@ -370,10 +370,7 @@ def _job(partial: Path, request: Mapping[str, Any]) -> tuple[int, Done]:
     for name, mine in json.loads(json.dumps(request)).items():
         if theirs.get(name) != mine:
             raise _other(f"another {_WORDS.get(name, name)}{_numbers(theirs.get(name), mine)}")
-    n_users = request["n_users"]
-    if not (_is_within(per_block, 1, MOST_PER_BLOCK) and _is_within(done.n_users, 0, n_users)):
-        raise unread
-    if done.n_users % per_block and done.n_users < n_users:
+    if not (_is_within(per_block, 1, MOST_PER_BLOCK) and _is_within(done.n_users, 0, request["n_users"])):
         raise unread
     return per_block, done
 
