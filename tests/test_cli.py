@@ -23,7 +23,7 @@ from tessella.retrieval.snapshot import snapshot
 RNG = np.random.default_rng(7)
 ITEMS = RNG.standard_normal((40, 6)).astype(np.float32)
 USERS = RNG.standard_normal((9, 6)).astype(np.float32)
-COMMANDS = ("build", "search", "add", "update", "remove", "info", "explain", "verify", "reproduce")
+COMMANDS = ("build", "search", "search-all", "add", "update", "remove", "info", "explain", "verify", "reproduce")
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +207,7 @@ def test_info():
     assert lines["factors"] == "6"
     assert lines["ids"] == "texts"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
-    assert lines["format"] == "1"
+    assert lines["format"] == "2"
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
     assert lines["search"].startswith("exact search: ")
@@ -267,6 +267,20 @@ BAD = [
     (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
     (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
     (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
+    (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
+    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy holds something other than answers, so it is not replaced."),
+    (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
+    (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
+    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy cannot be used: is a directory."),
+    (("search-all", INDEX, "empty.npy", "--out", "recs"), "empty.npy is empty."),
+    (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
+    (("search-all", INDEX, "wide.npy", "--out", "recs"), "wide.npy has 7 columns, but 6 are expected."),
+    (("search-all", INDEX, "nan.npy", "--out", "recs"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("search-all", INDEX, FILE, "--out", "recs", "-k", 0), "k is 0, but must be from 1 to 2147483647."),
+    (("search-all", INDEX, FILE, "--out", "recs", "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
+    (("search-all", INDEX, FILE, "--out", "recs", "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
     (("add", "nowhere", "more.npy", "--ids", "two.txt"), "nowhere cannot be used: no such file or directory."),
     (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
@@ -458,6 +472,76 @@ def test_a_killed_search_leaves_no_half_written_output():
     assert not Path("recs.jsonl").exists()
 
 
+def answers_in(folder):
+    return ts.SearchResult(*(np.load(Path(folder) / f"{name}.npy") for name in ts.SearchResult._fields))
+
+
+@pytest.mark.parametrize("source", ["users.npy", "users.npz"])
+def test_all_users_are_answered_into_a_folder(source):
+    np.savez("users.npz", factors=USERS, ids=np.arange(9) + 7)
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.5)
+    scipy.sparse.save_npz("seen.npz", seen)
+    said = good("search-all", INDEX, source, "--out", "recs", "--k", 3, "--exclude", "seen.npz")
+    assert re.fullmatch(r"recs: the top 3 for 9 users, all proven, [\d,]+ users a second\n", said)
+    expected = ts.Index.build(ITEMS).search(USERS, 3, exclude=seen)
+    for found, true in zip(answers_in("recs"), expected, strict=True):
+        np.testing.assert_array_equal(found, true)
+    good("search-all", INDEX, source, "--out", "recs", "-k", 4, "--overwrite")
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS, 4).ids)
+
+
+def test_speed_is_never_told_without_recall():
+    items, users = np.random.default_rng(0).standard_normal((2, 4000, 16))
+    ts.Index.build(items).save("large.tessella")
+    np.save("users.npy", users[:300])
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((300, 4000)) < 0.5)
+    scipy.sparse.save_npz("seen.npz", seen)
+    said = good("search-all", "large.tessella", "users.npy", "-o", "recs", "--budget", 60, "--exclude", "seen.npz")
+    pattern = r"recs: the top 10 for 300 users, (\d+) of them proven, recall ([\d.]+) for 200 that were compared, [\d,]+ users a second\n"
+    proven, recall = re.fullmatch(pattern, said).groups()
+    found, true = answers_in("recs"), ts.Index.build(items).search(users[:300], exclude=seen)
+    hits = np.array([np.isin(mine, theirs).mean() for mine, theirs in zip(found.ids, true.ids, strict=True)])
+    assert int(proven) == found.certified.sum() < 300
+    assert abs(float(recall) - hits.mean()) < 0.05
+    assert 0.1 < hits.mean() < 0.999
+
+
+def test_all_of_no_users():
+    np.save("users.npy", USERS[:0])
+    assert good("search-all", INDEX, "users.npy", "-o", "recs") == "recs: the top 10 for 0 users, all proven\n"
+    assert answers_in("recs").ids.shape == (0, 10)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_job_for_all_users_goes_on(sent, code):
+    users = np.random.default_rng(0).standard_normal((40_000, 6))
+    np.save("users.npy", users)
+    command = "search-all", INDEX, "users.npy", "--out", "recs"
+    slow = os.environ | {"TESSELLA_SIMD": "numpy"}
+    process = start(*command, env=slow, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts)
+    job = Path("recs.partial", "job.json")
+    while process.poll() is None and not (job.exists() and json.loads(job.read_text())["done"]["n_users"]):
+        time.sleep(0.01)
+    process.send_signal(sent)
+    _, said = process.communicate()
+    assert process.returncode == code
+    done = json.loads(job.read_text())["done"]["n_users"]
+    kept = f"tessella: interrupted. {done:,} of 40,000 users are done and kept; the same command goes on from there.\n"
+    assert said == (kept if sent == signal.SIGINT else "")
+    assert not Path("recs").exists()
+    refused = run(*command, "-k", 3)
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "tessella: recs.partial was begun with another k (10, not 3); pass the same to go on, or --overwrite to begin anew.\n",
+    )
+    said = good(*command)
+    assert re.fullmatch(
+        rf"recs: the top 10 for 40,000 users, {done:,} of them before, all proven, [\d,]+ users a second\n", said
+    )
+    assert not job.exists()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(users).ids)
+
+
 def on_a_terminal(*arguments, **streams):
     """What the command shows on a terminal, which is all of its streams but those given."""
     screen, terminal = pty.openpty()
@@ -488,5 +572,8 @@ def test_a_terminal_gets_a_table_of_the_first_users():
 def test_a_terminal_gets_a_bar_and_a_pipe_none():
     np.save("users.npy", np.ones((20_000, 6)))
     shown = on_a_terminal("search", INDEX, "users.npy", "-o", "recs.npz", stdout=subprocess.DEVNULL)
+    assert "Searching" in shown
+    assert "20000" in shown
+    shown = on_a_terminal("search-all", INDEX, "users.npy", "-o", "recs", stdout=subprocess.DEVNULL)
     assert "Searching" in shown
     assert "20000" in shown

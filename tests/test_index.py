@@ -102,7 +102,8 @@ def test_large_sets_are_brute_force(name, rng):
     items = KINDS[name](rng, 9000, 64).astype(np.float32)
     users = rng.standard_normal((20, 64)).astype(np.float32)
     for k in (1, 10, 100):
-        assert_same(ts.Index.build(items).search(users, k), *brute_force(items, np.arange(9000), users, k))
+        found = ts.Index.build(items, target_recall=1.0).search(users, k)
+        assert_same(found, *brute_force(items, np.arange(9000), users, k))
 
 
 @NATIVE
@@ -342,7 +343,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.explain([1.0, 0, 0], "a"), KeyError, "there is no item with id 'a' in the index"),
         (lambda i: i.explain([1.0, 0, 0], 1.5), TypeError, "ids holds float64, but must hold whole numbers or texts"),
         (lambda i: i.rebuild(threads=0), ValueError, "threads is 0, but at least 1 is needed"),
-        (lambda i: ts.Index.build(GOOD, schema="auto"), TypeError, "schema is a str, but must be a tessella.Schema"),  # noqa: ARG005
+        (lambda i: ts.Index.build(GOOD, schema="ternary"), ValueError, "schema is 'ternary', but must be 'auto'"),  # noqa: ARG005
         (lambda i: ts.Index.build(GOOD, threads=0), ValueError, "threads is 0, but at least 1 is needed"),  # noqa: ARG005
         (lambda i: ts.Index.build(np.full((2, 3), 3e38)), ValueError, "item_factors has norm 5.2e.38 in row 0, too large for float32"),  # noqa: ARG005
         (lambda i: i.add(np.full((1, 3), 3e38), [7]), ValueError, "item_factors has norm 5.2e.38 in row 0, too large for float32"),

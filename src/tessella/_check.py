@@ -240,22 +240,24 @@ def code_length(value: SupportsIndex, base: int) -> int:
     return length
 
 
-def norms_fit(factors: NDArray[np.float32], name: str) -> NDArray[np.float64]:
-    """Norms of factors, refusing one that is too large for float32."""
+def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArray[np.float64]:
+    """Norms of factors, refusing one that is too large for float32; rows are numbered from `first`."""
     norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
     if norms.max(initial=0) > np.finfo(np.float32).max / 2:
         row = int(np.argmax(norms))
-        raise ValueError(f"{name} has norm {norms[row]:.3g} in row {row}, too large for float32; scale it down.")
+        raise ValueError(
+            f"{name} has norm {norms[row]:.3g} in row {first + row}, too large for float32; scale it down."
+        )
     return norms
 
 
-def products_fit(queries: NDArray[np.float32], longest: float, name: str) -> None:
+def products_fit(queries: NDArray[np.float32], longest: float, name: str, first: int = 0) -> None:
     """Refuse queries whose inner products with an item of that norm could leave float32."""
-    norms = norms_fit(queries, name)
+    norms = norms_fit(queries, name, first)
     if norms.max(initial=0) * longest > 1e38:
         row = int(np.argmax(norms))
         raise ValueError(
-            f"{name} has norm {norms[row]:.3g} in row {row} and an item {longest:.3g}: their product is too "
+            f"{name} has norm {norms[row]:.3g} in row {first + row} and an item {longest:.3g}: their product is too "
             "large for float32; scale the factors down."
         )
 

@@ -2,11 +2,11 @@
 
 import contextlib
 import enum
-import functools
 import itertools
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -17,15 +17,17 @@ import typer
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
-from tessella import __version__, storage, tables
+from tessella import __version__, answer_folder, storage, tables
 from tessella.index import Index
+from tessella.progress import bar
+from tessella.results import SearchResult
 
 USERS_PER_BATCH = 8192  # enough for many threads, few enough for a bar that moves
 ROWS_ON_SCREEN = 50
+USERS_COMPARED = 200  # with exact answers, where not all are proven
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
 
 
@@ -45,8 +47,8 @@ class _Commands(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except KeyboardInterrupt:
-            code, sentence = INTERRUPTED, "interrupted."
+        except KeyboardInterrupt as error:
+            code, sentence = INTERRUPTED, str(error) or "interrupted."
         except BrokenPipeError:
             code, sentence = PIPE_CLOSED, ""
         except (ImportError, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
@@ -67,7 +69,7 @@ def _sentence(error: Exception) -> str:
         text = str(error.args[0])  # on its own it would be quoted
     else:
         text = str(error) or "there is not enough memory."
-    return " ".join(text.split())
+    return " ".join(text.replace("overwrite=True", "--overwrite").split())
 
 
 def _drop_output() -> None:
@@ -118,6 +120,22 @@ NEW_IDS = Annotated[
     ),
 ]
 OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+
+
+EXCLUDE = Annotated[
+    Path | None,
+    typer.Option(
+        help="Items not to recommend, such as those seen: a sparse matrix of users x items, in the order of the "
+        "index, from scipy.sparse.save_npz.",
+        show_default=False,
+    ),
+]
+BUDGET = Annotated[
+    int | None,
+    typer.Option(help="Score this many items for each user, rather than prove the top k.", show_default=False),
+]
+MAX_SLOTS = Annotated[int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)]
+EXACT = Annotated[bool, typer.Option("--exact", help="Prove the top k, even where a budget is given.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -194,22 +212,10 @@ def search(
             show_default=False,
         ),
     ] = None,
-    exclude: Annotated[
-        Path | None,
-        typer.Option(
-            help="Items not to recommend, such as those seen: a sparse matrix of users x items, in the order of the "
-            "index, from scipy.sparse.save_npz.",
-            show_default=False,
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(help="Score this many items for each user, rather than prove the top k.", show_default=False),
-    ] = None,
-    max_slots: Annotated[
-        int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Prove the top k, even where a budget is given.")] = False,
+    exclude: EXCLUDE = None,
+    budget: BUDGET = None,
+    max_slots: MAX_SLOTS = None,
+    exact: EXACT = False,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
@@ -237,6 +243,57 @@ def search(
         _show(next(answers(shown)), len(names))
     else:
         tables.write_rows(sys.stdout, answers(len(names)), "\t")
+
+
+@app.command(
+    name="search-all",
+    epilog=_examples(
+        "tessella search-all items.tessella users.npy --out recs",
+        "tessella search-all items.tessella users.npy --out recs --exclude seen.npz",
+    ),
+)
+def search_all(
+    index: INDEX,
+    users: USERS,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Where answers go: ids.npy, scores.npy, scored.npy and certified.npy, a row for each user. Until all "
+            "are there, its name ends in .partial, and the same command goes on where it stopped.",
+            show_default=False,
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many items to recommend to each user.")] = 10,
+    exclude: EXCLUDE = None,
+    budget: BUDGET = None,
+    max_slots: MAX_SLOTS = None,
+    exact: EXACT = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a folder of answers, or one that is partial and does not fit.")
+    ] = False,
+    threads: THREADS = None,
+) -> None:
+    """Recommend items to all users, in little memory, and go on after an interruption."""
+    answer_folder.check_place(out, overwrite=overwrite)
+    loaded = Index.load(index)
+    options = _given(budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+    factors = tables.open_factors(users, loaded.n_factors)
+    seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
+    before, start = answer_folder.users_done(out), time.perf_counter()
+    try:
+        source = users if users.suffix.lower() == ".npy" else factors  # the path names it in sentences
+        found = loaded.search_all(source, k, exclude=seen, out=out, overwrite=overwrite, **options)
+    except KeyboardInterrupt:
+        done = answer_folder.users_done(out)
+        kept = f"{done:,} of {len(factors):,} users are done and kept; the same command goes on from there."
+        raise KeyboardInterrupt(f"interrupted. {kept}" if done else "interrupted.") from None
+    seconds, n_now = time.perf_counter() - start, len(factors) - before
+    now = f", {before:,} of them before" if before else ""
+    speed = f", {n_now / seconds:,.0f} users a second" if n_now else ""
+    typer.echo(f"{out}: the top {k} for {len(factors):,} users{now}, {_quality(loaded, factors, seen, found)}{speed}")
 
 
 @app.command(epilog=_examples("tessella add items.tessella more.npy --ids more-ids.txt"))
@@ -359,7 +416,7 @@ def reproduce(
     with contextlib.ExitStack() as stack:
 
         def started(total: int) -> Callable[[], None]:
-            advance = stack.enter_context(_bar(total, "Measuring"))
+            advance = stack.enter_context(bar(total, "Measuring"))
             return lambda: advance(1)
 
         results = reproduced(what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, started=started)
@@ -433,20 +490,24 @@ def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrit
             proven += int(part.found.certified.sum())
             advance(len(part.users))
 
-    with _bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
+    with bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
         tables.writer(path)(temporary, watched())
     return proven
 
 
-@contextlib.contextmanager
-def _bar(n_users: int, doing: str = "Searching") -> Iterator[Callable[[int], None]]:
-    """A bar, if there is a terminal to show it, and what moves it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield functools.partial(bar.advance, bar.add_task("", total=n_users))
+def _quality(index: Index, users: NDArray[Any], seen: Any, found: SearchResult) -> str:
+    """How good answers are: all are proven, or what share of the true top k a sample of users got."""
+    n_proven = int(np.count_nonzero(found.certified))
+    if n_proven == len(users):
+        return "all proven"
+    from tessella.evaluation import tie_aware_recall  # noqa: PLC0415 - most searches prove their answers
+
+    chosen = np.unique(np.linspace(0, len(users) - 1, USERS_COMPARED).astype(np.int64))
+    k = found.scores.shape[1]
+    true = index.search(users[chosen], k, exclude=None if seen is None else seen[chosen], exact=True)
+    ranks = np.where(found.scores[chosen] > -np.inf, np.arange(k), -1)  # no item is there twice
+    recall = tie_aware_recall(ranks, found.scores[chosen], true.scores).mean()
+    return f"{n_proven:,} of them proven, recall {recall:.3f} for {len(chosen):,} that were compared"
 
 
 def _show(answers: tables.Answers, n_users: int) -> None:

@@ -3,9 +3,10 @@
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import scipy.sparse
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check, storage
 from tessella._core import thread_count
+from tessella.all_users import Output, search_all
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
 from tessella.results import Drift, Explanation, Plan, SearchResult
@@ -96,18 +98,17 @@ class Index:
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        if schema != "auto" and not isinstance(schema, Schema | LearnedTiles):
-            raise TypeError(
-                f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles."
-                if isinstance(schema, str)
-                else f"schema is a {type(schema).__name__}, but must be 'auto', a tessella.Schema or LearnedTiles."
-            )
+        automatic = isinstance(schema, str)
+        if automatic:
+            _check.one_of(schema, "schema", ("auto",))
+        elif not isinstance(schema, Schema | LearnedTiles):
+            kind = type(schema).__name__
+            raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
         factors = _item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        automatic = isinstance(schema, str)
         tiles = schema if isinstance(schema, LearnedTiles) else None
         if automatic and may_gain(len(factors), target):
             tiles = LearnedTiles()
@@ -191,6 +192,119 @@ class Index:
         for part, filters in filters_for(state, len(asked), exclude, allow):
             search_by(way, state, asked[part], filters, found.part(part), count)
         return self._result(state, found, wanted, single=array.ndim == 1)
+
+    @overload
+    def search_all(
+        self,
+        user_factors: ArrayLike | str | os.PathLike[str],
+        k: int = 10,
+        *,
+        exclude: Any = None,
+        allow: Any = None,
+        out: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> SearchResult: ...
+
+    @overload
+    def search_all(
+        self,
+        user_factors: ArrayLike | str | os.PathLike[str],
+        k: int = 10,
+        *,
+        exclude: Any = None,
+        allow: Any = None,
+        out: Callable[[int, SearchResult], object],
+        overwrite: bool = False,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> None: ...
+
+    def search_all(
+        self,
+        user_factors: ArrayLike | str | os.PathLike[str],
+        k: int = 10,
+        *,
+        exclude: Any = None,
+        allow: Any = None,
+        out: Output = None,
+        overwrite: bool = False,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> SearchResult | None:
+        """The answers to all users, a block at a time: what `search` gives, bit for bit, for as many as there are.
+
+        All of it sees the version of the index there is at the call. All users and filters are checked before the
+        first is answered. Beside what is returned, memory does not grow with the number of users.
+
+        Parameters
+        ----------
+        user_factors : array_like of shape (n_users, n_factors), or path
+            A memory map, or a path of a .npy file, is read as it is needed.
+        k : int, default 10
+            How many items to return for each user, as for `search`. Blocks have fewer users where k is large.
+        exclude : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
+            Items that are no answer to a user. A CSR matrix is sliced; another is turned into one first.
+        allow : sequence of ids, or list of n_users sequences of ids, default None
+            The only items that may be answers, to all users or to each.
+        out : path or callable, default None
+            Where answers go. None returns them. A callable is called with the number of the first user of a block and
+            their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
+            ids.npy, scores.npy, scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``; text ids
+            are texts of one width there, empty where there is no item.
+
+            Until the folder is whole its name ends in ``.partial``. After an interruption, a crash or a full disk, the
+            same call goes on where it stopped. It does so if tessella's version, the index, n_users, k, the options
+            (threads aside), and the factors and filters of the users that are done are all the same, and the answers
+            so far are as they were written. Otherwise it is refused. The index is the same if it was loaded from the
+            same file, or built from the same factors, ids and schema, and then changed alike.
+        overwrite : bool, default False
+            Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be gone on
+            with.
+        progress : bool, default None
+            Whether to show a bar on stderr; None shows one if it is a terminal.
+        **options
+            Any other option of `search`: exact, reach, budget, max_slots, min_overlap, threads.
+
+        Returns
+        -------
+        found : SearchResult, or None if `out` is a callable
+            Ids, scores, scored, certified; memory-mapped, for reading only, if `out` is a path.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> rng = np.random.default_rng(0)
+        >>> item_factors, user_factors = rng.standard_normal((1000, 16)), rng.standard_normal((3, 16))
+        >>> index = ts.Index.build(item_factors)
+        >>> index.search_all(user_factors, k=2).ids
+        array([[119, 325],
+               [591, 799],
+               [906, 237]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     out = pathlib.Path(folder) / "recs"
+        ...     _ = index.search_all(user_factors, k=2, out=out)
+        ...     np.load(out / "ids.npy")[1]
+        array([591, 799])
+        >>> index.search_all(user_factors, out=lambda first, found: print(first, found.ids.shape))
+        0 (3, 10)
+        """
+        frozen = type(self)(self._state)  # what changes meanwhile does not show
+        return search_all(
+            frozen.search,
+            frozen._state,
+            user_factors,
+            k,
+            exclude=exclude,
+            allow=allow,
+            out=out,
+            overwrite=overwrite,
+            progress=progress,
+            options=options,
+        )
 
     @staticmethod
     def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:

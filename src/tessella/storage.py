@@ -70,7 +70,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
             temporary.replace(path)
         else:
             _move_to_free_place(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, safetensors.SafetensorError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -94,7 +94,8 @@ def _move_to_free_place(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names of files in a folder outlast a power cut."""
     with contextlib.suppress(OSError):  # some systems cannot open folders
         handle = os.open(folder, os.O_RDONLY)
         try:

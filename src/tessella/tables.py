@@ -19,6 +19,7 @@ from tessella import _check
 from tessella.results import SearchResult
 
 COLUMNS = ("user", "rank", "item", "score")
+_NO_NPY = "it is no .npy file, is damaged, or holds Python objects"
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -76,6 +77,15 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
     if ids is not None and len(ids) != len(factors):
         raise ValueError(f"{path} has {len(ids)} ids, but {len(factors)} rows of factors.")
     return Table(_check.all_factors(factors, str(path), n_factors), ids)
+
+
+def open_factors(path: Path, n_factors: int) -> NDArray[Any]:
+    """The factors in a file without their ids; those in a .npy file stay there, of any type and yet to be checked."""
+    if path.suffix.lower() != ".npy" or not path.stat().st_size:
+        return read_factors(path, n_factors).factors
+    with _opened(path, _NO_NPY):
+        factors = np.lib.format.open_memmap(path, mode="r")
+    return _check.factors(factors, str(path), n_factors)
 
 
 def read_ids(path: Path) -> list[str]:
@@ -157,7 +167,7 @@ def _opened(path: Path, reason: str) -> Iterator[IO[bytes]]:
 
 
 def _read_npy(path: Path) -> tuple[NDArray[Any], None]:
-    with _opened(path, "it is no .npy file, is damaged, or holds Python objects") as file:
+    with _opened(path, _NO_NPY) as file:
         return np.lib.format.read_array(file, allow_pickle=False), None
 
 

@@ -1,0 +1,34 @@
+"""A bar for long work: on a terminal, and nowhere else unless asked for."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def bar(
+    total: int, doing: str = "Searching", *, begun: int = 0, shown: bool | None = None
+) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, and what moves it.
+
+    Parameters
+    ----------
+    total : int
+        How much there is to do.
+    doing : str, default "Searching"
+        What is written before it.
+    begun : int, default 0
+        How much was done before.
+    shown : bool, default None
+        Whether to show it; None shows it where stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - most searches show no bar
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as running:
+        yield functools.partial(running.advance, running.add_task("", total=total, completed=begun))
