@@ -99,9 +99,9 @@ class Index:
         """
         count = thread_count(threads)
         automatic = isinstance(schema, str)
-        if automatic:
-            _check.one_of(schema, "schema", ("auto",))
-        elif not isinstance(schema, Schema | LearnedTiles):
+        if automatic and schema != "auto":
+            raise ValueError(f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+        if not automatic and not isinstance(schema, Schema | LearnedTiles):
             kind = type(schema).__name__
             raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
