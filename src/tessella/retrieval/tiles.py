@@ -19,7 +19,7 @@ from tessella.retrieval.learning import learn_centres
 GROUP = 16  # coded rows that lie together
 ROWS_AT_ONCE = 2**12
 LONG = 3.0  # times the root mean square of norms
-MOST_LONG = 1 / 50  # of all items
+MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
 BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
@@ -156,7 +156,7 @@ class Tiling:
     def learn(cls, factors: NDArray[np.float32], settings: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
         squares = np.einsum("ij,ij->i", factors, factors, dtype=np.float64)
-        n_long = int(MOST_LONG * len(factors))
+        n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
         cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)
