@@ -9,7 +9,7 @@ PEERS_VENV := .venv-peers
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress lint types format stubs bench bench-index reproduce paper docs asan no-compiler clean
+.PHONY: help demo test stress lint types format stubs bench bench-index bench-peers curves reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ bench: $(INSTALLED)  ## Measure the mapping: ratios of one run, and peak memory
 
 bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswlib and ScaNN, memory and churn (own venv)
 	@$(PEERS_VENV)/bin/python benchmarks/bench_index.py
+
+bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single queries, growth, churn and builds: ARGS=--quick
+	@$(PEERS_VENV)/bin/python benchmarks/bench_peers.py $(ARGS)
+
+curves: $(PEERS_VENV)/.installed  ## Draw recall against throughput from the latest results of bench-peers
+	@$(PEERS_VENV)/bin/python benchmarks/draw_curves.py
 
 $(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src/tessella/*.py src/tessella/*/*.py)
 	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
