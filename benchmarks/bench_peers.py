@@ -34,7 +34,7 @@ QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 class Size:
     """How large and how often: a full run, or a quick one that only shows that everything works."""
 
-    def __init__(self, *, quick: bool) -> None:
+    def __init__(self, *, quick: bool, out: Path | None = None) -> None:
         self.quick = quick
         self.n_users = 300 if quick else 2000
         self.learned_items = 5000 if quick else None
@@ -44,7 +44,7 @@ class Size:
         self.growth = (1_000, 5_000, 20_000) if quick else (10_000, 100_000, 1_000_000)
         self.everyone = 2000 if quick else None
         self.rounds = 2 if quick else 5
-        self.folder = QUICK if quick else measure.RESULTS
+        self.folder = out or (QUICK if quick else measure.RESULTS)
 
     def sets(self, only: str) -> dict[str, Callable[[], sets.Factors]]:
         """Sets by name, read or generated when they are needed."""
@@ -174,12 +174,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=_core.thread_count(None), help="how many 'all cores' are")
     parser.add_argument("--quick", action="store_true", help="small sets, few turns: shows only that it works")
     parser.add_argument("--slow-peers", action="store_true", help="let graphs be built over a million items")
+    parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")
     options = parser.parse_args()
     options.parts = options.parts.split(",")
     if unknown := set(options.parts) - set(PARTS):
         sys.exit(f"There is no part {min(unknown)!r}; parts are {', '.join(PARTS)}.")
     measure.settle_process()
-    size = Size(quick=options.quick)
+    size = Size(quick=options.quick, out=options.out)
     start = time.perf_counter()
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
     if options.quick:

@@ -66,8 +66,9 @@ def draw_one(title: str, points: list[dict], stem: Path) -> list[Path]:
         ours = family.startswith("tessella")
         label = family if line else f"{family} (recall below {LOWEST:g})"
         recalls, speeds = [recall for recall, _ in line], [speed for _, speed in line]
-        axes.plot(recalls, speeds, color=colour, marker=marker, label=label, linewidth=2.4 if ours else 1.2, markersize=10 if ours else 6, markeredgecolor="white",
-                  markeredgewidth=0.6, zorder=3 if ours else 2)  # fmt: skip
+        axes.plot(recalls, speeds, color=colour, marker=marker, label=label, zorder=3 if ours else 2,
+                  linewidth=2.4 if ours else 1.2, markersize=10 if ours else 6, markeredgecolor="white",
+                  markeredgewidth=0.6)  # fmt: skip
     for level in (0.90, 0.95, 0.99):
         axes.axvline(level, color="#BBBBBB", linewidth=0.8, linestyle=":", zorder=1)
     axes.set(xlim=(LOWEST, 1.003), xlabel="recall@10, tie-aware (to the right is better)",

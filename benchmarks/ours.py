@@ -13,6 +13,14 @@ REACHES = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 HAS_TILES = hasattr(ts, "LearnedTiles")
 
 
+SLOTS_SCHEMA = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal")
+
+
+def build_slots(item_factors: np.ndarray, threads: int | None = None) -> ts.Index:
+    """An index for exact and slots search, with the schema that is best for slots."""
+    return ts.Index.build(item_factors, schema=SLOTS_SCHEMA, threads=threads)
+
+
 def build_auto(item_factors: np.ndarray, threads: int | None = None, target_recall: float = 0.95) -> ts.Index:
     """An index that is told nothing but the recall that is wanted, where it can be told that."""
     chosen = {"schema": "auto", "target_recall": target_recall} if HAS_TILES else {}
@@ -32,12 +40,12 @@ def way(family: str, setting: str, index: ts.Index, seconds: float, **options: o
 
 
 def _exact(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    index, seconds = timed(lambda: ts.Index.build(item_factors, threads=threads))
+    index, seconds = timed(lambda: build_slots(item_factors, threads))
     yield [way("tessella exact", "", index, seconds, exact=True)]
 
 
 def _slots(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    index, seconds = timed(lambda: ts.Index.build(item_factors, threads=threads))
+    index, seconds = timed(lambda: build_slots(item_factors, threads))
     for max_slots in MAX_SLOTS:
         yield [way("tessella slots", f"budget {budget}, {max_slots} slots", index, seconds, budget=budget,
                    max_slots=max_slots) for budget in BUDGETS]  # fmt: skip

@@ -1,13 +1,12 @@
 """A race: sweeps of every library over one set, operating points, and the finalists measured in turns."""
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import measure
 import numpy as np
 from sets import Factors
-from ways import Family, Ladder, Way
+from ways import Family, Ladder, Way, timed
 
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
@@ -94,8 +93,9 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int) -> list[Po
     for way in ladder:
         n = affordable(way, course.factors.users, threads)
         users = course.factors.users[:n]
-        recall = course.recall(way.search(users, K, threads))
-        points.append(Point(way, recall, n / fastest_call(way, users, threads, repeats), threads))
+        found, seconds = timed(lambda way=way, users=users: way.search(users, K, threads))
+        recall = course.recall(found)
+        points.append(Point(way, recall, n / min(seconds, fastest_call(way, users, threads, repeats)), threads))
         gains = np.diff([point.recall for point in points[-3:]])
         if recall >= ENOUGH or (len(gains) == 2 and max(gains) < PLATEAU):
             break
@@ -105,15 +105,13 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int) -> list[Po
 def affordable(way: Way, users: np.ndarray, threads: int) -> int:
     """How many queries a call may ask without taking too long."""
     few = users[:FEWEST_QUERIES]
-    start = time.perf_counter()
-    way.search(few, K, threads)
-    each = (time.perf_counter() - start) / len(few)
-    return int(np.clip(PATIENCE / each, len(few), len(users)))
+    seconds = timed(lambda: way.search(few, K, threads))[1]
+    return int(np.clip(PATIENCE * len(few) / seconds, len(few), len(users)))
 
 
 def fastest_call(way: Way, users: np.ndarray, threads: int, repeats: int) -> float:
-    """Seconds of the fastest of a few calls, after one that does not count."""
-    return min(measure.alternate({way.name: lambda: way.search(users, K, threads)}, repeats)[way.name])
+    """Seconds of the fastest of a few calls."""
+    return min(timed(lambda: way.search(users, K, threads))[1] for _ in range(repeats))
 
 
 def sweep(course: Course, families: Iterable[Family], repeats: int, build_threads: int) -> Sweep:

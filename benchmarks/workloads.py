@@ -1,6 +1,7 @@
 """What a service does beside answering batches: it grows, answers everyone, changes while it serves, and is built."""
 
 import argparse
+import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -97,7 +98,7 @@ def race_for_everyone(
 
     calls: dict[str, Callable[[], np.ndarray]] = {"implicit": implicit_recommend(items, users, seen, threads)}
     recalls = {"implicit": recall(calls["implicit"]()[checked])}
-    index = ts.Index.build(items)
+    index = ours.build_slots(items)
     calls["exact"] = lambda: answer_all(index, users, seen, threads, exact=True)
     recalls["exact"] = recall(calls["exact"]()[checked])
     settings = {"exact": "exact", "implicit": "recommend"}
@@ -133,8 +134,9 @@ def implicit_recommend(
 
 def answer_all(index: ts.Index, users: np.ndarray, seen: Any, threads: int, **options: Any) -> np.ndarray:
     """Ids for all users, through `search_all` where there is one that takes these options."""
-    if hasattr(index, "search_all") and not options:
-        return index.search_all(users, K, exclude=seen, threads=threads).ids
+    search_all = getattr(index, "search_all", None)
+    if search_all is not None and set(options) <= set(inspect.signature(search_all).parameters):
+        return search_all(users, K, exclude=seen, threads=threads, **options).ids
     return index.search(users, K, exclude=seen, threads=threads, **options).ids
 
 
@@ -148,7 +150,7 @@ def cheapest_at(
     if ours.HAS_TILES:
         tiles = ours.build_tiles(items)
         trials += [(f"tiles, reach {reach:g}", tiles, {"reach": reach}) for reach in ours.REACHES]
-    slots = ts.Index.build(items)
+    slots = ours.build_slots(items)
     trials += [(f"slots, budget {budget}, {most} slots", slots, {"budget": budget, "max_slots": most})
                for most in ours.MAX_SLOTS for budget in ours.BUDGETS]  # fmt: skip
     reached = []
@@ -183,7 +185,7 @@ def churn(size: Size, options: argparse.Namespace) -> Figures:
     print(f"  without a pause, while another thread asks {READ_BATCH} queries a call; {size.rounds} rounds")
     kinds: dict[str, tuple[Callable[[np.ndarray], ts.Index], dict[str, Any]]] = {
         "auto": (ours.build_auto, {}),
-        "slots, budget 400": (ts.Index.build, {"budget": 400}),
+        "slots, budget 400": (ours.build_slots, {"budget": 400}),
     }
     if ours.HAS_TILES:
         kinds["tiles, reach 0.5"] = (ours.build_tiles, {"reach": 0.5})

@@ -189,11 +189,19 @@ def generated_factors(
     slowly. The constants were chosen by three models of check-ins at 40,981 places (Gowalla), two of ALS (alpha 1 and
     alpha 20) and one of BPR, and a test holds each figure of this table between the lowest and the highest of theirs:
 
-    ==============================================  ============  ============  ============  ============
-    64 factors, 40,981 items                        alpha 1       alpha 20      BPR           generated
-    ==============================================  ============  ============  ============  ============
-    lengths of items over their median: 90%, 99%    TABLE
-    ==============================================  ============  ============  ============  ============
+    ===================================================  ===========  ===========  ===========  ===========
+    64 factors, 40,981 items                             alpha 1      alpha 20     BPR          generated
+    ===================================================  ===========  ===========  ===========  ===========
+    lengths of items over their median, 10%, 90%, 99%    .3 3.0 8.9   .7 1.7 3.2   .9 1.1 1.2   .4 2.8 6.5
+    share of squares in 1, 4, 16 principal axes          .23 .30 .47  .21 .28 .46  .12 .35 .74  .20 .28 .53
+    share of items that may be among a user's ten best:
+    by their length alone                                .04          .08          .94          .10
+    by 16 principal axes and the length of the rest      .015         .017         .024         .020
+    cosine to the nearest item, median                   .96          .94          .93          .94
+    cosine to the user of the ten best, median           .60          .62          .82          .71
+    a user's tenth best score over the standard
+    deviation of the user's scores, median               19           13           3.9          12
+    ===================================================  ===========  ===========  ===========  ===========
 
     With more items they lie closer together, since the number of tastes stays.
 
