@@ -1,6 +1,8 @@
 """A race: sweeps of every library over one set, operating points, and the finalists measured in turns."""
 
+import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import measure
@@ -14,6 +16,7 @@ ENOUGH = 0.995  # a sweep goes no further up
 PLATEAU = 0.0005  # nor where two steps in a row gain less than this
 FINALISTS = 3
 PATIENCE = 2.0  # seconds that one call may take; slower ways are asked fewer queries
+SLOW = 1.0  # seconds above which one call is enough for a first pass
 FEWEST_QUERIES = 100
 
 
@@ -43,12 +46,14 @@ class Course:
     @classmethod
     def over(cls, name: str, factors: Factors) -> "Course":
         """With answers by brute force, in blocks."""
-        found = []
-        block = max(1, 200_000_000 // len(factors.items) // 4)
-        for first in range(0, len(factors.users), block):
-            scores = factors.users[first : first + block] @ factors.items.T
-            found.append(np.argpartition(scores, -K, axis=1)[:, -K:])
-        return cls(name, factors, np.concatenate(found))
+        items, users = factors
+        block = max(1, 20_000_000 // len(items))
+
+        def best(first: int) -> np.ndarray:
+            return np.argpartition(users[first : first + block] @ items.T, -K, axis=1)[:, -K:]
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return cls(name, factors, np.concatenate(list(pool.map(best, range(0, len(users), block)))))
 
     @property
     def title(self) -> str:
@@ -87,17 +92,18 @@ class Sweep:
         return Sweep([point for point in self.points if point.way.family in wanted])
 
 
-def climb(course: Course, ladder: Ladder, threads: int, repeats: int) -> list[Point]:
-    """Points of a ladder from the bottom, until the recall is enough or no longer grows."""
+def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float = 0.0) -> list[Point]:
+    """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
     points: list[Point] = []
     for way in ladder:
         n = affordable(way, course.factors.users, threads)
         users = course.factors.users[:n]
         found, seconds = timed(lambda way=way, users=users: way.search(users, K, threads))
-        recall = course.recall(found)
-        points.append(Point(way, recall, n / min(seconds, fastest_call(way, users, threads, repeats)), threads))
+        if seconds < SLOW:
+            seconds = min(seconds, fastest_call(way, users, threads, repeats))
+        points.append(Point(way, course.recall(found), n / seconds, threads))
         gains = np.diff([point.recall for point in points[-3:]])
-        if recall >= ENOUGH or (len(gains) == 2 and max(gains) < PLATEAU):
+        if points[-1].recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
             break
     return points
 
@@ -119,7 +125,8 @@ def sweep(course: Course, families: Iterable[Family], repeats: int, build_thread
     found = Sweep()
     for family in families:
         for ladder in family.ladders(course.factors.items, build_threads):
-            found.points += climb(course, ladder, 1, repeats)
+            enough = found.best(ENOUGH, family.name)  # half as fast as that, more effort cannot pay
+            found.points += climb(course, ladder, 1, repeats, enough.speed / 2 if enough else 0.0)
     return found
 
 

@@ -112,6 +112,11 @@ def test_a_sweep_ends_where_recall_no_longer_grows(course):
     assert [p.recall for p in points] == pytest.approx([0.2, 0.5, 0.5, 0.5])
 
 
+def test_a_sweep_ends_below_a_bar(course):
+    points = race.climb(course, ladder_of(course.factors.items, (2, 5, 9), []), 1, repeats=1, bar=1e9)
+    assert [p.recall for p in points] == pytest.approx([0.2])
+
+
 def test_more_threads_ask_only_the_fastest_settings_again(course):
     asked = []
     steps = ladder_of(course.factors.items, (2, 9, 10), asked)
