@@ -6,6 +6,7 @@ INSTALLED := $(VENV)/.installed
 ASAN_VENV := .venv-asan
 BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
+PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
@@ -67,7 +68,10 @@ curves: $(PEERS_VENV)/.installed  ## Draw recall against throughput from the lat
 $(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src/tessella/*.py src/tessella/*/*.py)
 	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
 	@echo "Installing tessella and its peers into $(PEERS_VENV) ..."
-	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]'
+	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[plots]'
+	@$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]' || for peer in $(PEERS); do \
+	    $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check $$peer || \
+	        echo "$$peer cannot be installed here, so it is left out."; done
 	@touch $@
 
 reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: make reproduce DATA=folder (or it downloads)

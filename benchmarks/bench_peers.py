@@ -89,6 +89,7 @@ def run_set(name: str, factors: sets.Factors, size: Size, options: argparse.Name
             print("\n".join(race.table(points, [*own, *theirs])))
             figures = claims(course, points.only(own), points.only(theirs), size)
             measure.record("peers", {"part": "race", "set": name, "threads": threads, "claims": figures,
+                                     "versions": peers.versions(),
                                      "points": [point.figures() for point in points.points]}, size.folder)  # fmt: skip
     if "latency" in options.parts:
         measure.record(
@@ -183,6 +184,7 @@ def main() -> None:
     size = Size(quick=options.quick, out=options.out)
     start = time.perf_counter()
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
+    print("  ".join(f"{name} {value}" for name, value in peers.versions().items()))
     if options.quick:
         print("A quick run: small sets and few turns. Its figures mean nothing.")
     if PER_SET & set(options.parts):

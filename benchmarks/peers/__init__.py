@@ -1,5 +1,7 @@
 """Other libraries, tuned as an expert would: each a family of ways to answer, with a sweep of settings."""
 
+from importlib.metadata import packages_distributions, version
+
 from ways import Family
 
 from peers import brute_force, graphs, inverted_files, scann_tree
@@ -27,3 +29,9 @@ FAMILIES = (
     USEARCH,
     VOYAGER,
 )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that are installed."""
+    known = packages_distributions()
+    return {family.package: version(known[family.package][0]) for family in FAMILIES if family.package in known}
