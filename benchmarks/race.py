@@ -13,10 +13,11 @@ from ways import Family, Ladder, Way, timed
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
 ENOUGH = 0.995  # a sweep goes no further up
-PLATEAU = 0.0005  # nor where two steps in a row gain less than this
+PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
 PATIENCE = 2.0  # seconds that one call may take; slower ways are asked fewer queries
 SLOW = 1.0  # seconds above which one call is enough for a first pass
+WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
 FEWEST_QUERIES = 100
 
 
@@ -99,11 +100,12 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float
         n = affordable(way, course.factors.users, threads)
         users = course.factors.users[:n]
         found, seconds = timed(lambda way=way, users=users: way.search(users, K, threads))
-        if seconds < SLOW:
+        recall = course.recall(found)
+        if seconds < SLOW and recall >= WORTH_TIMING:
             seconds = min(seconds, fastest_call(way, users, threads, repeats))
-        points.append(Point(way, course.recall(found), n / seconds, threads))
+        points.append(Point(way, recall, n / seconds, threads))
         gains = np.diff([point.recall for point in points[-3:]])
-        if points[-1].recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
+        if recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
             break
     return points
 
