@@ -134,8 +134,11 @@ def sweep(course: Course, families: Iterable[Family], repeats: int, build_thread
 
 def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Sweep:
     """The settings of each family that were fastest on one thread, on more; recall does not depend on threads."""
-    chosen = {id(point): point for family in one_thread.families() for level in RECALLS
-              for point in one_thread.fastest(level, family)[:FINALISTS]}  # fmt: skip
+    chosen: dict[int, Point] = {}
+    for family in one_thread.families():
+        highest = max(one_thread.only([family]).points, key=lambda point: point.recall)
+        fastest = [point for level in RECALLS for point in one_thread.fastest(level, family)[:FINALISTS]]
+        chosen |= {id(point): point for point in fastest or [highest]}
     found = Sweep()
     for point in chosen.values():
         users = course.factors.users[: affordable(point.way, course.factors.users, threads)]

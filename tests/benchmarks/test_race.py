@@ -127,6 +127,13 @@ def test_more_threads_ask_only_the_fastest_settings_again(course):
     assert set(asked) == {9, 10}
 
 
+def test_a_family_that_reaches_no_level_shows_its_highest_recall_on_more_threads(course):
+    one = Sweep(race.climb(course, ladder_of(course.factors.items, (2, 5), []), 1, repeats=1))
+    two = race.again(course, one, 2, repeats=1)
+    assert [p.way.setting for p in two.points] == ["5 found"]
+    assert race.table(two, ["partial"])[1].endswith("recall at most 0.5000")
+
+
 def test_finalists_meet_in_turns(course):
     family = Family("partial", "numpy", lambda items, _threads: iter([ladder_of(items, (2, 10), [])]))
     own = race.sweep(course, [ours.EXACT], 1, 1)
