@@ -9,8 +9,7 @@ import tessella as ts
 
 BUDGETS = (50, 100, 200, 300, 400, 600)
 MAX_SLOTS = (16, 24, 40)
-REACHES = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-HAS_TILES = hasattr(ts, "LearnedTiles")
+REACHES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.275, 0.3, 0.325, 0.35, 0.375, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.85, 1.0)
 
 
 SLOTS_SCHEMA = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal")
@@ -22,9 +21,8 @@ def build_slots(item_factors: np.ndarray, threads: int | None = None) -> ts.Inde
 
 
 def build_auto(item_factors: np.ndarray, threads: int | None = None, target_recall: float = 0.95) -> ts.Index:
-    """An index that is told nothing but the recall that is wanted, where it can be told that."""
-    chosen = {"schema": "auto", "target_recall": target_recall} if HAS_TILES else {}
-    return ts.Index.build(item_factors, threads=threads, **chosen)
+    """An index that is told nothing but the recall that is wanted."""
+    return ts.Index.build(item_factors, target_recall=target_recall, threads=threads)
 
 
 def build_tiles(item_factors: np.ndarray, threads: int | None = None) -> ts.Index:
@@ -65,4 +63,4 @@ EXACT = Family("tessella exact", "tessella", _exact)
 SLOTS = Family("tessella slots", "tessella", _slots)
 TILES = Family("tessella tiles", "tessella", _tiles)
 AUTO = Family("tessella auto", "tessella", _auto)
-FAMILIES = (EXACT, SLOTS, *((TILES,) if HAS_TILES else ()), AUTO)
+FAMILIES = (EXACT, SLOTS, TILES, AUTO)

@@ -214,16 +214,14 @@ class Tiling:
         tiles[np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64)) > self.long_norm] = 0
         return tiles
 
-    def rank(self, askers: Askers, reach: float) -> NDArray[np.float32]:
-        """What each query and each centre score at most, as far as `reach` believes; (n, n_tiles in whole groups)."""
+    def rank(self, askers: Askers, reach: float, nears: NDArray[np.float32]) -> None:
+        """What each query and each centre score at most, as far as `reach` believes, into (n, n_tiles in groups)."""
         running = core()
         coded = self.coded
-        nears = np.empty((len(askers.codes), len(coded.scales)), np.float32)
         running.kernels.rank_tiles(
             coded.codes, coded.offsets, coded.scales, self.centres.shape[1],
             askers.codes, askers.terms, reach, nears, running.level,
         )  # fmt: skip
-        return nears
 
     @property
     def nbytes(self) -> int:
