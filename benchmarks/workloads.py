@@ -1,7 +1,6 @@
 """What a service does beside answering batches: it grows, answers everyone, changes while it serves, and is built."""
 
 import argparse
-import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -133,11 +132,8 @@ def implicit_recommend(
 
 
 def answer_all(index: ts.Index, users: np.ndarray, seen: Any, threads: int, **options: Any) -> np.ndarray:
-    """Ids for all users, through `search_all` where there is one that takes these options."""
-    search_all = getattr(index, "search_all", None)
-    if search_all is not None and set(options) <= set(inspect.signature(search_all).parameters):
-        return search_all(users, K, exclude=seen, threads=threads, **options).ids
-    return index.search(users, K, exclude=seen, threads=threads, **options).ids
+    """Ids for all users."""
+    return index.search_all(users, K, exclude=seen, threads=threads, **options).ids
 
 
 def cheapest_at(
@@ -147,9 +143,8 @@ def cheapest_at(
     trials: list[tuple[str, ts.Index, dict[str, Any]]] = []
     auto = ours.build_auto(items, target_recall=0.99)
     trials.append(("auto", auto, {}))
-    if ours.HAS_TILES:
-        tiles = ours.build_tiles(items)
-        trials += [(f"tiles, reach {reach:g}", tiles, {"reach": reach}) for reach in ours.REACHES]
+    tiles = ours.build_tiles(items)
+    trials += [(f"tiles, reach {reach:g}", tiles, {"reach": reach}) for reach in ours.REACHES]
     slots = ours.build_slots(items)
     trials += [(f"slots, budget {budget}, {most} slots", slots, {"budget": budget, "max_slots": most})
                for most in ours.MAX_SLOTS for budget in ours.BUDGETS]  # fmt: skip
@@ -185,10 +180,9 @@ def churn(size: Size, options: argparse.Namespace) -> Figures:
     print(f"  without a pause, while another thread asks {READ_BATCH} queries a call; {size.rounds} rounds")
     kinds: dict[str, tuple[Callable[[np.ndarray], ts.Index], dict[str, Any]]] = {
         "auto": (ours.build_auto, {}),
+        "tiles, reach 0.5": (ours.build_tiles, {"reach": 0.5}),
         "slots, budget 400": (ours.build_slots, {"budget": 400}),
     }
-    if ours.HAS_TILES:
-        kinds["tiles, reach 0.5"] = (ours.build_tiles, {"reach": 0.5})
     for way, (build, asked) in kinds.items():
         rounds = [churn_round(factors, build, asked, seed) for seed in range(size.rounds)]
         kept, rate = (float(np.median([one[part] for one in rounds])) for part in ("kept", "replaced_per_second"))
