@@ -205,7 +205,7 @@ class State:
 
     @cached
     def server(self) -> Any:
-        """Answers single queries, or None."""
+        """Answers queries without filters in one native call, or None."""
         return server_for(self)
 
     @cached
