@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check, storage
-from tessella._core import thread_count
+from tessella._core import give_way, thread_count
 from tessella.all_users import Output, search_all
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
@@ -504,6 +504,7 @@ class Index:
         rows: NDArray[np.int32],
     ) -> None:
         """Put a new version in the place of the old one: some segments, and one more of new items."""
+        give_way()
         if len(factors):
             fresh = Segment.build(factors, ids, rows, np.ones(len(rows), np.bool_), state.fitted)
             segments = (*segments, fresh)
