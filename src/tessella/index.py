@@ -104,6 +104,9 @@ class Index:
         if not automatic and not isinstance(schema, Schema | LearnedTiles):
             kind = type(schema).__name__
             raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+        if queries is not None and not automatic:
+            kind = type(schema).__name__
+            raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
         factors = _item_factors(item_factors)
         if not len(factors):
@@ -683,7 +686,9 @@ class Index:
         schema = self.schema
         parts = f"{type(schema.tessellation).__name__} tiles, {type(schema.slot_map).__name__} slots"
         size = f"{len(self):,} items x {self.n_factors} factors"
-        return f"Index of {size}, {parts}, threshold {schema.threshold:g}, {self.nbytes / 2**20:,.1f} MiB"
+        tiling = self._state.fitted.tiling
+        learned = "" if tiling is None else f", {len(tiling.centres):,} learned tiles"
+        return f"Index of {size}, {parts}, threshold {schema.threshold:g}{learned}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(
@@ -717,7 +722,7 @@ def _is_ready(queries: ArrayLike, k: int, threads: int | None) -> bool:
         and queries.flags.aligned
         and type(k) is int
         and k >= 1
-        and (threads is None or threads == 1)
+        and (threads is None or (type(threads) is int and threads == 1))
     )
 
 

@@ -97,6 +97,7 @@ def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
     mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
     spread = np.sqrt(np.maximum(state.fitted.spectrum, 1e-9 * state.fitted.spectrum.max()))
     evened = mean @ (state.fitted.basis * (spread.max() / spread if spread.max() > 0 else 1.0)) @ state.fitted.basis.T
+    evened /= np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
     return [np.ascontiguousarray(sample, np.float32) for sample in (mean, evened)]
 
 
