@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import NamedTuple
@@ -444,9 +445,38 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: ts.Index.build(GOOD, [1.0, 2, 3, 4]), TypeError, "ids holds float64"),  # noqa: ARG005
     ],
 )  # fmt: skip
-def test_bad_input_changes_nothing(call, error, sentence):
-    index = ts.Index.build(GOOD)
+@in_every_way
+def test_bad_input_changes_nothing(way, call, error, sentence):
+    index = way.build(GOOD)
     state = index._state
     with pytest.raises(error, match=sentence):
         call(index)
     assert index._state is state
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"reach": -0.1}, ValueError, "reach is -0.1, but must be from 0 to 1."),
+        ({"reach": 1.5}, ValueError, "reach is 1.5, but must be from 0 to 1."),
+        ({"reach": np.nan}, ValueError, "reach is nan, but must be from 0 to 1."),
+        ({"reach": True}, TypeError, "reach is a number, not bool."),
+        ({"reach": "far"}, TypeError, "reach is a number, not str."),
+        *(
+            (
+                {"reach": 0.5} | more,
+                ValueError,
+                "but budget, max_slots and min_overlap are for slots; pass one of both.",
+            )
+            for more in ({"budget": 5}, {"max_slots": 3}, {"min_overlap": 2})
+        ),
+    ],
+)
+def test_bad_reaches(options, error, sentence):
+    index = ts.Index.build(GOOD, schema=ts.LearnedTiles())
+    plain = ts.Index.build(GOOD)
+    for queries in (GOOD, GOOD[0], GOOD[0].astype(np.float32)):
+        with pytest.raises(error, match=re.escape(sentence)):
+            index.search(queries, **options)
+        with pytest.raises(ValueError, match=r"reach is for tiles, but the index has none; build it with schema="):
+            plain.search(queries, reach=0.5)

@@ -572,8 +572,9 @@ class Index:
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
 
-        Segments are merged in the file. Exact answers and `candidates` stay as they are; slots search, which rounds
-        impacts segment by segment, may then choose a few other items where the index had been changed.
+        Segments are merged in the file. Exact answers and `candidates` stay as they are. Where the index had been
+        changed, slots search, which rounds impacts segment by segment, may then choose a few other items, and tile
+        search with a reach below 1, as tiles of several segments become one.
 
         Parameters
         ----------
