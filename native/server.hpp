@@ -153,7 +153,7 @@ private:
     CodedRows centres_ = {};
     int64_t n_groups_ = 0;
     std::vector<Part> parts_;
-    size_t n_filed_ = 0;  // of the parts
+    size_t n_filed_ = 0;            // of the parts
     std::vector<nb::object> kept_;  // the arrays, so that they live as long
 };
 

@@ -108,8 +108,8 @@ def test_bad_queries_get_the_same_sentence(spoil, reach):
 @pytest.mark.parametrize("threads", [True, 1.0, 0, "1"])
 def test_bad_options_are_refused_on_the_short_way_too(threads):
     index = changed(text=False, spill=1)
-    with pytest.raises((TypeError, ValueError), match="^threads is "):
+    with pytest.raises((TypeError, ValueError), match=r"^threads is "):
         index.search(USERS[0], threads=threads)
     for k in (0, -1, 2.0, True, "3"):
-        with pytest.raises((TypeError, ValueError), match="^k is "):
+        with pytest.raises((TypeError, ValueError), match=r"^k is "):
             index.search(USERS[0], k)

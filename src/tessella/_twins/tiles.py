@@ -166,10 +166,10 @@ class _Visitor:
                     self.factor, self.factors, self.rows, self.base, at, self.scores, self.answers, self.count
                 )
 
-    def take_promising(self, places: NDArray[np.int32], bounds: Floats, first: int) -> np.float32:
+    def take_promising(self, places: NDArray[np.int32], bounds: Floats) -> np.float32:
         """Score what the best classes of items promise until there are k answers; from where on all are dealt with."""
         classes = np.full(self.n_classes, -LARGEST, np.float32)
-        np.maximum.at(classes, (first + np.arange(len(bounds))) % self.n_classes, bounds)
+        np.maximum.at(classes, np.arange(len(bounds)) % self.n_classes, bounds)
         promises = -np.sort(-classes[classes > -LARGEST])
         done, wanted = INFINITY, len(self.scores) - self.count
         while self.count < len(self.scores) and wanted <= len(promises) and done > -LARGEST:
@@ -178,10 +178,10 @@ class _Visitor:
             done, wanted = least, 2 * wanted
         return done
 
-    def visit(self, places: NDArray[np.int32], bounds: Floats, first: int) -> None:
-        """Score the items of a tile that may be among the best; its first lies `first` places into a group."""
+    def visit(self, places: NDArray[np.int32], bounds: Floats) -> None:
+        """Score the items of a tile that may be among the best."""
         if len(places):
-            done = self.take_promising(places, bounds, first) if self.count < len(self.scores) else INFINITY
+            done = self.take_promising(places, bounds) if self.count < len(self.scores) else INFINITY
             self.take(places, bounds, np.float32(-LARGEST), done)
 
 
@@ -232,7 +232,7 @@ def tile_scan(
 
         def visit(tile: int, visitor: _Visitor = visitor, bounds: Floats = bounds) -> None:
             start, stop = starts[tile], starts[tile + 1]
-            visitor.visit(places[start:stop], bounds[start:stop], start % GROUP)
+            visitor.visit(places[start:stop], bounds[start:stop])
 
         visit(0)
         floor, opening = INFINITY, True
