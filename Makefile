@@ -6,10 +6,11 @@ INSTALLED := $(VENV)/.installed
 ASAN_VENV := .venv-asan
 BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
+PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress lint types format stubs bench bench-index reproduce paper docs asan no-compiler clean
+.PHONY: help demo test stress lint types format stubs bench bench-index bench-peers curves reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,10 +59,19 @@ bench: $(INSTALLED)  ## Measure the mapping: ratios of one run, and peak memory
 bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswlib and ScaNN, memory and churn (own venv)
 	@$(PEERS_VENV)/bin/python benchmarks/bench_index.py
 
+bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single queries, growth, churn and builds: ARGS=--quick
+	@$(PEERS_VENV)/bin/python benchmarks/bench_peers.py $(ARGS)
+
+curves: $(PEERS_VENV)/.installed  ## Draw recall against throughput from the latest results of bench-peers
+	@$(PEERS_VENV)/bin/python benchmarks/draw_curves.py
+
 $(PEERS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE) $(wildcard src/tessella/*.py src/tessella/*/*.py)
 	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
 	@echo "Installing tessella and its peers into $(PEERS_VENV) ..."
-	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]'
+	@TESSELLA_REQUIRE_NATIVE=1 $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[plots]'
+	@$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check '.[peers]' || for peer in $(PEERS); do \
+	    $(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check $$peer || \
+	        echo "$$peer cannot be installed here, so it is left out."; done
 	@touch $@
 
 reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: make reproduce DATA=folder (or it downloads)

@@ -5,14 +5,14 @@ with items.npy and users.npy. Sets that are not there are left out. Appends to r
 """
 
 import argparse
-import os
+import itertools
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import measure
 import numpy as np
 import peers
+import sets
 
 import tessella as ts
 
@@ -30,46 +30,12 @@ EFFORTS = [(budget, slots) for budget in (100, 200, 300, 400, 600) for slots in 
 CHURN_SET = "gowalla-als-alpha20-k64"
 
 
-def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:
-    """Factors with skewed norms, clustered directions and a decaying spectrum."""
-    rng = np.random.default_rng(seed)
-    spectrum = (1 + np.arange(k)) ** -0.5
-    centres = rng.standard_normal((200, k), dtype=np.float32)
-    factors = centres[rng.integers(0, 200, n)] + 0.8 * rng.standard_normal((n, k), dtype=np.float32)
-    return (factors * spectrum * rng.lognormal(0, 0.8, (n, 1))).astype(np.float32)
-
-
-def sets(only: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def chosen_sets(only: str) -> dict[str, sets.Factors]:
     """Item and user factors by name, those whose names hold `only`."""
-    rng = np.random.default_rng(0)
-    folder = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data")) / "factors"
-    found = {}
-    for path in sorted(folder.glob("*/items.npy")):
-        found[path.parent.name] = (np.load(path), np.load(path.parent / "users.npy"))
-    found["gaussian 10,000 x 50"] = tuple(rng.standard_normal((n, 50), dtype=np.float32) for n in (10_000, 2_000))
-    found["skewed 1,000,000 x 64"] = (skewed(1_000_000, 64), skewed(2_000, 64, seed=1))
-    chosen = {name: factors for name, factors in found.items() if only in name}
-    return {name: (items, users[rng.permutation(len(users))[:2000]]) for name, (items, users) in chosen.items()}
-
-
-def recall(found: np.ndarray, exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> float:
-    """Share of answers whose score is within 1e-5 of the true k-th, each item counting once."""
-    hits = 0
-    for user, ids, true in zip(users.astype(np.float64), found, exact, strict=True):
-        kept = np.unique(ids[ids >= 0])
-        last = np.min(items[true].astype(np.float64) @ user)
-        hits += min(K, np.count_nonzero(items[kept].astype(np.float64) @ user >= last - 1e-5 * abs(last)))
-    return hits / (K * len(found))
-
-
-def latencies(search: Callable[[np.ndarray], object], users: np.ndarray) -> tuple[float, float]:
-    """Microseconds of single queries from Python: median and 99th percentile."""
-    taken = []
-    for user in users[:1000]:
-        start = time.perf_counter()
-        search(user)
-        taken.append(time.perf_counter() - start)
-    return float(1e6 * np.median(taken)), float(1e6 * np.percentile(taken, 99))
+    found = {name: sets.learned(name) for name in sets.learned_names() if only in name}
+    found["gaussian 10,000 x 50"] = sets.gaussian(10_000, 50)
+    found["skewed 1,000,000 x 64"] = sets.Factors(sets.skewed(1_000_000, 64), sets.skewed(2_000, 64, seed=1))
+    return {name: factors.sample(2000) for name, factors in found.items() if only in name}
 
 
 def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
@@ -77,14 +43,14 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
     build = float(np.median(measure.alternate({"build": lambda: ts.Index.build(items, target_recall=1.0, threads=1)}, 3)["build"]))
     index = ts.Index.build(items, target_recall=1.0, threads=1)
     exact = index.search(users, K, threads=1)
-    flat = peers.flat(items)
+    flat = next(peers.FLAT.ladders(items, 1))[0]
     print(f"\n{name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}, built in {build:.3f} s")
     figures: dict[str, object] = {"set": name, "build": build, "memory": memory(name, index, items)}
     calls: dict[str, Callable[[], object]] = {
         "tessella exact": lambda: index.search(users, K, threads=1),
-        "faiss Flat": lambda: flat.search(users, K),
+        "faiss Flat": lambda: flat.search(users, K, 1),
     }
-    recalls = {"tessella exact": recall(exact.ids, flat.search(users, K), items, users), "faiss Flat": 1.0}
+    recalls = {"tessella exact": measure.recall(exact.ids, flat.search(users, K, 1), items, users), "faiss Flat": 1.0}
     if len(items) <= 200_000:
         effort = best_effort(index, exact.ids, items, users)
         if effort is not None:
@@ -93,7 +59,7 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
             print(f"  slots search reaches 0.99 with a budget of {budget} and {max_slots} slots")
         fastest, hnsw_build = best_peers(exact.ids, items, users)
         for level, peer in fastest.items():
-            calls[f"peer {level}"], recalls[f"peer {level}"] = lambda peer=peer: peer[1].search(users, K), peer[2]
+            calls[f"peer {level}"], recalls[f"peer {level}"] = lambda peer=peer: peer[1].search(users, K, 1), peer[2]
         figures |= {"hnsw_over_build": hnsw_build / build, "peers": {k: str(v[1]) for k, v in fastest.items()}}
     seconds = measure.alternate(calls, repeats)
     for call, taken in seconds.items():
@@ -101,7 +67,8 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
         figures[call] = {"recall": recalls[call], "queries_per_second": len(users) / min(taken)}
     print(f"  exact search scored {exact.scored.mean():.0f} items a query, and proved {exact.certified.mean():.0%}")
     for way, call in {"exact": {}, "slots": {"budget": 40 * K}}.items():
-        middle, slow = latencies(lambda user, call=call: index.search(user, K, threads=1, **call), users)
+        taken = measure.latencies({way: lambda user, call=call: index.search(user, K, threads=1, **call)}, users[:1000])
+        middle, slow = measure.middle_and_slow(taken[way])
         print(f"  single query, {way}: {middle:.0f} us, p99 {slow:.0f} us")
         figures[f"single_{way}"] = (middle, slow)
     return figures | ratios(name, seconds, figures)
@@ -114,7 +81,7 @@ def ratios(name: str, seconds: dict[str, list[float]], figures: dict[str, object
     def compare(ours: str, theirs: str, least: float | None) -> None:
         if ours in seconds and theirs in seconds:
             ratio = measure.median_ratio(seconds, theirs, ours)
-            print(f"  {ours} over {theirs}: {ratio:.2f}{goal(ratio, least)}")
+            print(f"  {ours} over {theirs}: {ratio:.2f}{measure.goal(ratio, least=least)}")
             found[f"{ours} over {theirs}"] = ratio
 
     compare("tessella exact", "faiss Flat", EXACT_GOALS.get(name))
@@ -126,7 +93,7 @@ def ratios(name: str, seconds: dict[str, list[float]], figures: dict[str, object
         if "peer hnswlib" not in seconds:
             print("  hnswlib never reaches a recall of 0.90")
         ratio = float(figures["hnsw_over_build"])  # type: ignore[arg-type]
-        print(f"  build, hnswlib over tessella: {ratio:.0f}{goal(ratio, 50.0 if name in ALS else None)}")
+        print(f"  build, hnswlib over tessella: {ratio:.0f}{measure.goal(ratio, least=50.0 if name in ALS else None)}")
     return found
 
 
@@ -136,9 +103,9 @@ def memory(name: str, index: ts.Index, items: np.ndarray) -> dict[str, float]:
     both = sum(size for part, size in parts.items() if part != "factors")
     slots = both - parts["codes"]
     print("  bytes an item: " + ", ".join(f"{part} {size:.1f}" for part, size in parts.items()))
-    wanted = 64 if items.shape[1] == 64 and name in ALS else None
-    print(f"  beyond factors: {both:.1f}{goal(-both, -80.0 if wanted else None)}, "
-          f"without the codes of exact search {slots:.1f}{goal(-slots, -24.0 if wanted else None)}")  # fmt: skip
+    most, least = (80.0, 24.0) if items.shape[1] == 64 and name in ALS else (None, None)
+    print(f"  beyond factors: {both:.1f}{measure.goal(both, most=most)}, "
+          f"without the codes of exact search {slots:.1f}{measure.goal(slots, most=least)}")  # fmt: skip
     return parts
 
 
@@ -150,7 +117,7 @@ def best_effort(index: ts.Index, exact: np.ndarray, items: np.ndarray, users: np
         def search(budget: int = budget, max_slots: int = max_slots) -> ts.SearchResult:
             return index.search(users, K, budget=budget, max_slots=max_slots, threads=1)
 
-        got = recall(search().ids, exact, items, users)
+        got = measure.recall(search().ids, exact, items, users)
         if got >= 0.99:
             reached.append((min(measure.alternate({"slots": search}, 3)["slots"]), budget, max_slots, got))
     return min(reached)[1:] if reached else None
@@ -160,24 +127,24 @@ def best_peers(exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple
     """The fastest peer at each recall, with its seconds and recall, hnswlib's fastest at 0.90, and its build time."""
     fastest: dict[str, tuple] = {}
     hnsw_build = 0.0
-    for family in (peers.ivf_augmented, peers.scann_tree, peers.hnsw):
+    for family in (peers.IVF_AUGMENTED, peers.SCANN, peers.HNSWLIB):
         own: dict[float, tuple] = {}
-        for peer in family(items):
-            hnsw_build = peer.build_seconds if family is peers.hnsw else hnsw_build
-            got = recall(peer.search(users, K), exact, items, users)
-            seconds = min(measure.alternate({peer.name: lambda peer=peer: peer.search(users, K)}, 2)[peer.name])
+        for peer in itertools.chain.from_iterable(family.ladders(items, 1) if family.installed else ()):
+            hnsw_build = peer.built.seconds if family is peers.HNSWLIB else hnsw_build
+            got = measure.recall(peer.search(users, K, 1), exact, items, users)
+            seconds = min(measure.alternate({peer.name: lambda peer=peer: peer.search(users, K, 1)}, 2)[peer.name])
             for level in RECALLS:
                 if got >= level and (level not in own or seconds < own[level][0]):
                     own[level] = (seconds, peer, got)
         for level in RECALLS:
             if level not in own:
-                print(f"  at {level:.2f}: -  {family.__name__} does not reach it")
+                print(f"  at {level:.2f}: -  {family.name} does not reach it")
                 continue
             seconds, peer, got = own[level]
-            print(f"  at {level:.2f}: {len(users) / seconds:>9,.0f} q/s  {peer.name}, {peer.setting}, recall {got:.4f}")
+            print(f"  at {level:.2f}: {len(users) / seconds:>9,.0f} q/s  {peer.name}, recall {got:.4f}")
             if f"{level:.2f}" not in fastest or seconds < fastest[f"{level:.2f}"][0]:
                 fastest[f"{level:.2f}"] = own[level]
-        if family is peers.hnsw and own:
+        if family is peers.HNSWLIB and own:
             fastest["hnswlib"] = own[min(own)]
     return fastest, hnsw_build
 
@@ -212,19 +179,13 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
         "changed_over_fresh": measure.median_ratio(seconds, "fresh", "changed"),
     }
     print(f"\nchurn of {CHURN_SET}: 100,000 items come, 50,000 go, 1,000 at a time, with a search after each")
-    print(f"  added   {figures['added_per_second']:>9,.0f} a second{goal(figures['added_per_second'], 100_000)}")
-    print(f"  removed {figures['removed_per_second']:>9,.0f} a second{goal(figures['removed_per_second'], 200_000)}")
+    for name, least in (("added", 100_000), ("removed", 200_000)):
+        rate = figures[f"{name}_per_second"]
+        print(f"  {name:<7} {rate:>9,.0f} a second{measure.goal(rate, least=least)}")
     ratio = figures["changed_over_fresh"]
-    print(f"  search afterwards over a fresh build: {ratio:.2f}{goal(ratio, 0.8)}, {same:.1%} of answers the same")
+    print(f"  search afterwards over a fresh build: {ratio:.2f}{measure.goal(ratio, least=0.8)}")
+    print(f"  {same:.1%} of answers the same")
     return figures
-
-
-def goal(value: float, least: float | None) -> str:
-    """The goal beside a figure, and whether it was missed; negative figures are to be small."""
-    if least is None:
-        return ""
-    wanted = f"at least {least:g}" if least > 0 else f"at most {-least:g}"
-    return f"  (goal: {wanted}{'' if value >= least else '; MISSED'})"
 
 
 def main() -> None:
@@ -234,13 +195,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     measure.settle_process()
-    peers.faiss.omp_set_num_threads(1)
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
-    for name, (items, users) in sets(options.only).items():
-        figures = measure_set(name, items, np.ascontiguousarray(users), options.repeats)
+    for name, (items, users) in chosen_sets(options.only).items():
+        figures = measure_set(name, items, users, options.repeats)
         measure.record("index", figures)
         if name == CHURN_SET:
-            measure.record("churn", churn(items, np.ascontiguousarray(users), options.repeats))
+            measure.record("churn", churn(items, users, options.repeats))
 
 
 if __name__ == "__main__":

@@ -86,23 +86,18 @@ def main() -> None:
     for name, (ours, theirs, goal) in RATIOS.items():
         best, median = (kind(seconds, ours, theirs) for kind in (measure.best_ratio, measure.median_ratio))
         figures[name] = {"best": best, "median": median}
-        print(f"{median:13.2f}  {best:13.2f}  {name}{verdict(median, goal)}")
+        print(f"{median:13.2f}  {best:13.2f}  {name}{measure.goal(median, most=goal)}")
     shape = ["--rows", str(options.rows), "--factors", str(options.factors)]
     for threshold in ("0", "1.3"):
         command = [sys.executable, __file__, *shape, "--memory-at", threshold]
         extra = json.loads(subprocess.check_output(command))
         name = f"peak extra memory of transform / the CSR it returns, threshold {threshold}"
         figures[name] = extra
-        print(f"{extra:13.2f}  {'':13}  {name}{verdict(extra, MEMORY_GOAL)}")
+        print(f"{extra:13.2f}  {'':13}  {name}{measure.goal(extra, most=MEMORY_GOAL)}")
     print("rows a second, to read and not to compare between machines:")
     for name, taken in seconds.items():
         print(f"{options.rows / min(taken):13,.0f}  {name}")
     measure.record("mapping", {"rows": options.rows, "factors": options.factors, "figures": figures})
-
-
-def verdict(value: float, goal: float) -> str:
-    """The goal beside a figure, and whether it was missed."""
-    return f"  (goal: at most {goal:g}{'' if value <= goal else '; MISSED'})"
 
 
 if __name__ == "__main__":

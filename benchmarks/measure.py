@@ -1,4 +1,4 @@
-"""How benchmarks measure: ratios of one run, with the machine they were seen on."""
+"""How benchmarks measure: ratios of one run, recall with every speed, and the machine they were seen on."""
 
 import json
 import os
@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from tessella import _core
+from tessella.evaluation import tie_aware_recall
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -57,6 +60,42 @@ def median_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> 
     return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
 
 
+def recall(found: np.ndarray, true: np.ndarray, items: np.ndarray, users: np.ndarray) -> float:
+    """Share of answers whose score is within 1e-5 of the true k-th, each item counting once; ids are row numbers."""
+    return float(np.mean(tie_aware_recall(found, exact_scores(found, items, users), exact_scores(true, items, users))))
+
+
+def exact_scores(ids: np.ndarray, items: np.ndarray, users: np.ndarray) -> np.ndarray:
+    """Inner products of answers with their users in float64; -inf for a missing answer."""
+    products = np.einsum("ukd,ud->uk", items[ids].astype(np.float64), users.astype(np.float64))
+    return np.where(ids >= 0, products, -np.inf)
+
+
+def latencies(calls: Mapping[str, Callable[[np.ndarray], object]], users: np.ndarray) -> dict[str, list[float]]:
+    """Seconds of single queries from Python, one user after another, all calls in turn for each of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for user in users:
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call(user)
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def middle_and_slow(seconds: list[float]) -> tuple[float, float]:
+    """Median and 99th percentile in microseconds."""
+    return float(1e6 * np.median(seconds)), float(1e6 * np.percentile(seconds, 99))
+
+
+def goal(value: float, *, least: float | None = None, most: float | None = None) -> str:
+    """The goal beside a figure, and whether it was missed; nothing where there is no goal."""
+    if least is None and most is None:
+        return ""
+    if least is not None:
+        return f"  (goal: at least {least:g}{'' if value >= least else '; MISSED'})"
+    return f"  (goal: at most {most:g}{'' if value <= most else '; MISSED'})"
+
+
 def machine() -> dict[str, str]:
     """What a figure was seen on."""
     processor = platform.processor() or platform.machine()
@@ -76,8 +115,8 @@ def machine() -> dict[str, str]:
     }
 
 
-def record(name: str, figures: Mapping[str, object]) -> None:
-    """Append a line of JSON to results/NAME.jsonl."""
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{name}.jsonl").open("a") as file:
+def record(name: str, figures: Mapping[str, object], folder: Path = RESULTS) -> None:
+    """Append a line of JSON to results/NAME.jsonl, or to that file in another folder."""
+    folder.mkdir(exist_ok=True, parents=True)
+    with (folder / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps({"machine": machine(), **figures}) + "\n")

@@ -291,12 +291,9 @@ void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
 
 // What the best item of a tile is believed to score at most.
 EightFloats hopes(const float* nears, const float* radii, float reach) {
-    EightFloats near, radius;
-    __builtin_memcpy(&near, nears, sizeof near);
-    __builtin_memcpy(&radius, radii, sizeof radius);
-    const EightFloats hope = near + reach * radius;
-    const EightFloats most = EightFloats{} + LARGEST;
-    return hope < most ? hope : most;
+    const EightFloats near = *reinterpret_cast<const EightFloats*>(nears);  // a copy would be read before it is written
+    const EightFloats hope = near + reach * *reinterpret_cast<const EightFloats*>(radii);
+    return hope < LARGEST ? hope : EightFloats{} + LARGEST;
 }
 
 // The greatest hope below `floor`, or minus infinity.

@@ -44,32 +44,73 @@ def test_the_number_of_items_changes_no_user_and_the_other_way_round():
     np.testing.assert_array_equal(generated_factors(30, 70)[0], items)
 
 
-def test_lengths_are_skewed(factors):
-    for part in factors:
-        lengths = np.linalg.norm(part, axis=1)
-        median, high = np.percentile(lengths, [50, 99])
-        assert 4 < high / median < 8
+def statistics(items, users):
+    """What makes factors easy or hard to search, in a few figures."""
+    rng = np.random.default_rng(0)
+    users = users[rng.permutation(len(users))[:200]].astype(np.float64)
+    items = items.astype(np.float64)
+    lengths, user_lengths = np.linalg.norm(items, axis=1), np.linalg.norm(users, axis=1)
+    spectrum, axes = np.linalg.eigh(items.T @ items)
+    spectrum, axes = np.cumsum(spectrum[::-1]) / spectrum.sum(), axes[:, ::-1]
+    scores = users @ items.T
+    best = np.argpartition(scores, -10, axis=1)[:, -10:]
+    best_scores = np.take_along_axis(scores, best, axis=1)
+    tenth = best_scores.min(axis=1, keepdims=True)
+    heads, tails = items @ axes[:, :16], np.linalg.norm(items @ axes[:, 16:], axis=1)
+    user_heads, user_tails = users @ axes[:, :16], np.linalg.norm(users @ axes[:, 16:], axis=1)
+    units = items / lengths[:, None]
+    picked = rng.permutation(len(items))[:200]
+    cosines = units[picked] @ units.T
+    cosines[np.arange(len(picked)), picked] = -1
+    return {
+        "90% of lengths over their median": np.percentile(lengths, 90) / np.median(lengths),
+        "99% of lengths over their median": np.percentile(lengths, 99) / np.median(lengths),
+        "10% of lengths over their median": np.percentile(lengths, 10) / np.median(lengths),
+        "99% of users' lengths over their median": np.percentile(user_lengths, 99) / np.median(user_lengths),
+        "share of squares in 1 axis": spectrum[0],
+        "share of squares in 4 axes": spectrum[3],
+        "share of squares in 16 axes": spectrum[15],
+        "share of items that reach the tenth score by length": np.mean(user_lengths[:, None] * lengths >= tenth),
+        "share of items that reach it by 16 axes": np.mean(user_heads @ heads.T + user_tails[:, None] * tails >= tenth),
+        "cosine to the nearest item": np.median(cosines.max(axis=1)),
+        "cosine to the user of the ten best": np.median(best_scores / user_lengths[:, None] / lengths[best]),
+        "tenth score over deviation of scores": np.median(tenth[:, 0] / scores.std(axis=1)),
+        "different items among all the ten best": len(np.unique(best)) / best.size,
+    }
 
 
-def test_the_spectrum_decays_slowly(factors):
-    squares = np.linalg.svd(factors[0], compute_uv=False) ** 2
-    shares = np.cumsum(squares) / squares.sum()
-    assert 0.15 < shares[0] < 0.25
-    assert 0.40 < shares[15] < 0.60
+LEARNED = ["gowalla-als-k64", "gowalla-als-alpha20-k64", "gowalla-bpr-k64"]
 
 
-def test_directions_are_clustered(factors):
-    unit = factors[0] / np.linalg.norm(factors[0], axis=1, keepdims=True)
-    cosines = unit[:500] @ unit[500:].T
-    assert 0.1 < np.median(cosines) < 0.25
-    assert np.median(cosines.max(axis=1)) > 0.9
+@pytest.fixture(scope="module")
+def learned():
+    missing = [name for name in LEARNED if not (DATA / "factors" / name / "items.npy").exists()]
+    if missing:
+        pytest.skip(f"there is no {missing[0]} in {DATA / 'factors'}, to compare generated factors with")
+    return [statistics(*(np.load(DATA / "factors" / name / f"{side}.npy") for side in ("items", "users")))
+            for name in LEARNED]  # fmt: skip
 
 
-def test_best_scores_stand_out(factors):
-    items, users = factors
-    scores = users[:500] @ items.T
-    tenth = np.partition(scores, -10, axis=1)[:, -10]
-    assert np.median(tenth / scores.std(axis=1)) > 6
+@pytest.mark.parametrize("seed", [0, 1])
+def test_generated_factors_lie_among_learned_ones(learned, seed):
+    generated = statistics(*generated_factors(40_981, 2_000, seed=seed))
+    outside = {
+        figure: (low, value, high)
+        for figure, value in generated.items()
+        for low, high in [(min(own[figure] for own in learned), max(own[figure] for own in learned))]
+        if not low <= value <= high
+    }
+    assert not outside
+
+
+def test_figures_of_generated_factors_stay_where_they_were(factors):
+    """The same without learned factors at hand, in wider bounds."""
+    found = statistics(*factors)
+    assert 5 < found["99% of lengths over their median"] < 8
+    assert 0.15 < found["share of squares in 1 axis"] < 0.25
+    assert 0.40 < found["share of squares in 16 axes"] < 0.60
+    assert 0.90 < found["cosine to the nearest item"] < 0.97
+    assert 6 < found["tenth score over deviation of scores"] < 20
 
 
 LINES = "7\t30\t4\t881250949\n2\t10\t1\t891717742\n7\t10\t5\t878887116\n"

@@ -407,8 +407,8 @@ class Index:
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
-            User factors; up to 1,000 of them are used. None makes queries from the items: mean directions of two items,
-            the longer the likelier, as they are and evened out along the principal axes; the harder kind decides.
+            User factors; up to 2,000 of them are used. None makes queries from the items: mean directions of one or two
+            items, the longer the likelier, more or less evened out along the principal axes; the hardest kind decides.
         target_recall : float, default 0.95
             The share of the true top k to find, 0 to 1.
         k : int, default 10

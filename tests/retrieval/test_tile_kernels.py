@@ -196,7 +196,7 @@ def test_tile_scan_equals_its_twin(kind, n, n_factors, sizes, spill, n_tiles, k,
     seen = [np.flatnonzero(rng.random(n) < 0.1) for _ in queries]
     excluded = np.concatenate(seen).astype(np.int64), np.cumsum([0, *map(len, seen)]).astype(np.int64)
     asked = coded_askers(*KERNELS[0], queries)
-    nears = tiling.rank(type("Coded", (), {"codes": asked[0], "terms": asked[1]}), reach)
+    (nears,) = ranked_tiles(*KERNELS[0], coded_rows(*KERNELS[0], tiling.centres), n_factors, asked, reach)
 
     def scanned(kernels, level):
         found = np.full((5, k), -np.inf, np.float32), np.full((5, k), -1, np.int64), np.zeros(5, np.int64)

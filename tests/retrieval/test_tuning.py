@@ -78,7 +78,7 @@ def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, way):
     fastest(way)
     index = ts.Index.build(ITEMS)
     assert index.plan.way == way
-    assert "1,000 queries made from the items" in index.plan.reason
+    assert "2,000 queries made from the items" in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
     plain = ts.Index.build(ITEMS, target_recall=1.0)

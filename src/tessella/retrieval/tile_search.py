@@ -1,5 +1,7 @@
 """Tile search: queries go to the tiles that may hold answers, and score the items whose codes promise enough (P14)."""
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,8 @@ def search_by_tiles(
 ) -> None:
     """Fill in the best items of the tiles that each query visits; with a reach of 1 that is the true top k."""
     running = core()
+    widest = (min(len(queries), QUERIES_PER_BATCH), len(tiling.coded.scales))
+    room: dict[int, NDArray[np.float32]] = {}  # of each thread, since fresh memory is slow
     parts = [(segment, base, segment.filed) for segment, base in state.parts() if segment.filed is not None]
 
     def scan(batch: slice) -> None:
@@ -33,7 +37,10 @@ def search_by_tiles(
             score_all(state, asked, filtered, filtered.places, best)
             return
         askers = Askers.of(asked)
-        nears = tiling.rank(askers, reach)
+        if threading.get_ident() not in room:
+            room[threading.get_ident()] = np.empty(widest, np.float32)
+        nears = room[threading.get_ident()][: len(asked)]
+        tiling.rank(askers, reach, nears)
         for segment, base, filed in parts:
             running.kernels.tile_scan(
                 segment.factors, segment.rows, segment.dead, base,

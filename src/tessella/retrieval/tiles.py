@@ -19,7 +19,7 @@ from tessella.retrieval.learning import learn_centres
 GROUP = 16  # coded rows that lie together
 ROWS_AT_ONCE = 2**12
 LONG = 3.0  # times the root mean square of norms
-MOST_LONG = 1 / 50  # of all items
+MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)  # below, floats are coarse
@@ -157,7 +157,7 @@ class Tiling:
     def learn(cls, factors: NDArray[np.float32], settings: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
         squares = _squares(factors)
-        n_long = int(MOST_LONG * len(factors))
+        n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
         cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)
@@ -213,16 +213,14 @@ class Tiling:
         tiles[np.sqrt(_squares(factors)) > self.long_norm] = 0
         return tiles
 
-    def rank(self, askers: Askers, reach: float) -> NDArray[np.float32]:
-        """What each query and each centre score at most, as far as `reach` believes; (n, n_tiles in whole groups)."""
+    def rank(self, askers: Askers, reach: float, nears: NDArray[np.float32]) -> None:
+        """What each query and each centre score at most, as far as `reach` believes, into (n, n_tiles in groups)."""
         running = core()
         coded = self.coded
-        nears = np.empty((len(askers.codes), len(coded.scales)), np.float32)
         running.kernels.rank_tiles(
             coded.codes, coded.offsets, coded.scales, self.centres.shape[1],
             askers.codes, askers.terms, reach, nears, running.level,
         )  # fmt: skip
-        return nears
 
     @property
     def nbytes(self) -> int:

@@ -17,11 +17,13 @@ from tessella.retrieval.slots import Effort
 from tessella.retrieval.ways import EXACTLY, Exactly, Reach, Way, search_by
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
-SAMPLE = 1_000
+SAMPLE = 2_000
+KINDS = ((2, 0), (1, 1), (2, 1), (2, 2))  # made queries: items in each, power of the spread they are divided by
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 EFFORTS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
 CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
 TURNS = 3
+GLANCE = 64  # queries that show whether a way is worth more
 
 Step = TypeVar("Step")
 
@@ -62,9 +64,7 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
 
     found: dict[Way, tuple[float, float]] = {EXACTLY: (1.0, 1.0)}
     reach = _first(_reaches(state), lambda reach: recall_of(Reach(reach))[1] >= target_recall)
-    efforts = [Effort(per_answer * k, min(slots, state.fitted.n_factors), 1) for per_answer, slots in EFFORTS]
-    efforts = [effort for effort in efforts if effort.budget < state.n_live]
-    effort = _first(efforts, lambda effort: recall_of(effort)[1] >= target_recall)
+    effort = _first(_efforts(state, samples, k), lambda effort: recall_of(effort)[1] >= target_recall)
     for way in (Reach(reach) if reach is not None else None, effort):
         if way is not None:
             found[way] = recall_of(way)
@@ -85,21 +85,25 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
 
 
 def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
-    """Two samples of queries like users' factors, made from items.
+    """Samples of queries like users' factors, made from items: several kinds, since nobody knows which fits.
 
-    A user is the mean direction of two items, the longer the likelier, much as gradient steps make it; or that mean
-    with every principal axis divided by the items' spread along it, much as least squares make it.
+    A user is the mean direction of one or two items, the longer the likelier. Gradient steps leave it about so; least
+    squares divide every principal axis by the items' spread along it, or by its square, as KINDS say.
     """
     rng = np.random.default_rng(seed)
     factors = np.concatenate([segment.factors[segment.live] for segment in state.segments])
     lengths = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
     weights = lengths / lengths.sum() if lengths.sum() > 0 else None
-    liked = factors[rng.choice(len(factors), (SAMPLE // 2, 2), p=weights)].astype(np.float64)
-    mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
-    spread = np.sqrt(np.maximum(state.fitted.spectrum, 1e-9 * state.fitted.spectrum.max()))
-    evened = mean @ (state.fitted.basis * (spread.max() / spread if spread.max() > 0 else 1.0)) @ state.fitted.basis.T
-    evened /= np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
-    return [np.ascontiguousarray(sample, np.float32) for sample in (mean, evened)]
+    basis, squares = state.fitted.basis, state.fitted.spectrum
+    spread = np.sqrt(np.maximum(squares / squares.max(), 1e-9) if squares.max() > 0 else np.ones_like(squares))
+    samples = []
+    for n_items, power in KINDS:
+        liked = factors[rng.choice(len(factors), (SAMPLE // len(KINDS), n_items), p=weights)].astype(np.float64)
+        mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
+        evened = mean @ (basis * spread**-power) @ basis.T
+        evened /= np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
+        samples.append(np.ascontiguousarray(evened, np.float32))
+    return samples
 
 
 def _bound(shares: NDArray[np.float64]) -> float:
@@ -114,6 +118,18 @@ def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _reaches(state: State) -> Sequence[float]:
     return () if state.fitted.tiling is None else REACHES
+
+
+def _efforts(state: State, samples: list[NDArray[np.float32]], k: int) -> Sequence[Effort]:
+    """Efforts to try; none where even the least takes longer than exact search."""
+    efforts = [Effort(per_answer * k, min(slots, state.fitted.n_factors), 1) for per_answer, slots in EFFORTS]
+    efforts = [effort for effort in efforts if effort.budget < state.n_live]
+    if efforts:
+        few = [sample[:GLANCE] for sample in samples]
+        seconds = _seconds([EXACTLY, efforts[0]], state, few, k)
+        if seconds[efforts[0]] > seconds[EXACTLY]:
+            return ()
+    return efforts
 
 
 def _setting(way: Way, k: int) -> str:

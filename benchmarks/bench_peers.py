@@ -1,0 +1,204 @@
+"""tessella against every peer that is installed, in one run: see benchmarks/README.md.
+
+Learned factors are read from factors/ in the folder that TESSELLA_DATA names (or ../shared/data); sets that are not
+there are left out. Appends to results/peers.jsonl and draws the curves.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import draw_curves
+import measure
+import numpy as np
+import ours
+import peers
+import race
+import sets
+import workloads
+from race import Course, Point, Sweep
+from ways import Family
+
+from tessella import _core
+
+PARTS = ("race", "latency", "memory", "growth", "everyone", "churn", "build")
+PER_SET = {"race", "latency", "memory"}
+LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
+GAUSSIAN = "gaussian"
+SPEED_GOAL, GAUSSIAN_GOAL, AUTO_GOAL = 1.5, 1.0, 1.2
+QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
+
+
+class Size:
+    """How large and how often: a full run, or a quick one that only shows that everything works."""
+
+    def __init__(self, *, quick: bool, out: Path | None = None) -> None:
+        self.quick = quick
+        self.n_users = 300 if quick else 2000
+        self.learned_items = 5000 if quick else None
+        self.many = 20_000 if quick else 1_000_000
+        self.repeats = 1 if quick else 2
+        self.turns = 3 if quick else 11
+        self.growth = (1_000, 5_000, 20_000) if quick else (10_000, 100_000, 1_000_000)
+        self.everyone = 2000 if quick else None
+        self.rounds = 2 if quick else 5
+        self.folder = out or (QUICK if quick else measure.RESULTS)
+
+    def sets(self, only: str) -> dict[str, Callable[[], sets.Factors]]:
+        """Sets by name, read or generated when they are needed."""
+        found: dict[str, Callable[[], sets.Factors]] = {}
+        for name in LEARNED:
+            if name in sets.learned_names():
+                found[name] = lambda name=name: sets.learned(name).sample(self.n_users, self.learned_items)
+            elif only in name:
+                print(f"{name} is left out: it is not in {sets.DATA / 'factors'}")
+        found[f"generated {self.many:,} x 64"] = lambda: sets.generated(self.many, 64, self.n_users)
+        found[f"{GAUSSIAN} 10,000 x 50"] = lambda: sets.gaussian(10_000, 50, self.n_users)
+        return {name: factors for name, factors in found.items() if only in name}
+
+
+def entrants(n_items: int, *, slow_peers: bool) -> list[Family]:
+    """Peers that take part on a set of this size; says which do not, and why."""
+    taking_part = []
+    for family in peers.FAMILIES:
+        if not family.installed:
+            print(f"  {family.name} is left out: {family.package} is not installed")
+        elif family.slow_to_build and n_items > 200_000 and not slow_peers:
+            print(f"  {family.name} is left out: it builds for many minutes here; --slow-peers lets it take part")
+        else:
+            taking_part.append(family)
+    return taking_part
+
+
+def run_set(name: str, factors: sets.Factors, size: Size, options: argparse.Namespace) -> None:
+    """The race over one set, single queries, and memory."""
+    start = time.perf_counter()
+    course = Course.over(name, factors)
+    print(f"\n{course.title}")
+    rivals = entrants(len(factors.items), slow_peers=options.slow_peers)
+    theirs = [family.name for family in rivals]
+    own = [family.name for family in ours.FAMILIES]
+    one = race.sweep(course, [*ours.FAMILIES, *rivals], size.repeats, options.threads)
+    swept = time.perf_counter() - start
+    for threads in dict.fromkeys((1, options.threads)):
+        points = one if threads == 1 else race.again(course, one, threads, size.repeats)
+        if "race" in options.parts:
+            print(f" {'one thread' if threads == 1 else f'{threads} threads'}")
+            print("\n".join(race.table(points, [*own, *theirs])))
+            figures = claims(course, points.only(own), points.only(theirs), size)
+            measure.record("peers", {"part": "race", "set": name, "threads": threads, "claims": figures,
+                                     "versions": peers.versions(),
+                                     "points": [point.figures() for point in points.points]}, size.folder)  # fmt: skip
+    if "latency" in options.parts:
+        measure.record(
+            "peers", {"part": "latency", "set": name, **single_queries(course, one, own, theirs)}, size.folder
+        )
+    if "memory" in options.parts:
+        measure.record("peers", {"part": "memory", "set": name, **memory(course, one)}, size.folder)
+    print(f"  swept in {swept:.0f} s, done in {time.perf_counter() - start:.0f} s")
+
+
+def claims(course: Course, own: Sweep, theirs: Sweep, size: Size) -> list[dict[str, object]]:
+    """Print and return how many times as fast the best of ours is as the best peer, measured in turns."""
+    wanted = GAUSSIAN_GOAL if course.name.startswith(GAUSSIAN) else SPEED_GOAL
+    found = []
+    for level in (0.95, 0.99):
+        auto = next((p for p in own.points if p.way.family == ours.AUTO.name), None) if level == 0.95 else None
+        final = race.final(course, own, theirs, level, size.turns, auto)
+        if final is None:
+            print(f"  at {level:.2f}: no comparison, since one side does not reach it")
+            continue
+        print(f"  at {level:.2f} in turns: best of ours over best peer {final.ratio:.2f}"
+              f"{measure.goal(final.ratio, least=wanted)}")  # fmt: skip
+        for point in (final.ours, final.peer):
+            print(f"      {point.speed:>9,.0f} q/s, recall {point.recall:.4f}  {point.way.name}")
+        figures = {"level": level, "ratio": final.ratio, "goal": wanted, "ours": final.ours.figures(),
+                   "peer": final.peer.figures()}  # fmt: skip
+        if final.auto is not None and final.auto_ratio is not None:
+            short = "" if final.auto.recall >= level else f"; its recall is below {level:.2f}: MISSED"
+            print(f"      auto over best peer {final.auto_ratio:.2f}{measure.goal(final.auto_ratio, least=AUTO_GOAL)}, "
+                  f"recall {final.auto.recall:.4f}{short}")  # fmt: skip
+            figures |= {"auto_ratio": final.auto_ratio, "auto_recall": final.auto.recall}
+        found.append(figures)
+    return found
+
+
+def single_queries(course: Course, points: Sweep, own: list[str], theirs: list[str]) -> dict[str, object]:
+    """Print and return latencies of separate calls, every family at its fastest setting with a recall of 0.95."""
+    users = course.factors.users
+    chosen: dict[str, Point] = {}
+    for family in points.families():
+        trials = {point.way.name: point for point in points.fastest(0.95, family)[: race.FINALISTS]}
+        if trials:
+            taken = measure.latencies({name: lambda user, way=point.way: way.single(user, race.K)
+                                       for name, point in trials.items()}, users[:20])  # fmt: skip
+            chosen[family] = trials[min(trials, key=lambda name: np.median(taken[name]))]
+    quick = {family: point for family, point in chosen.items() if point.speed > 100}  # the others take their time
+    asked = np.resize(users, (1000, users.shape[1]))
+    calls = {family: lambda user, way=point.way: way.single(user, race.K) for family, point in quick.items()}
+    measure.latencies(calls, asked[:50])
+    taken = {family: measure.middle_and_slow(seconds) for family, seconds in measure.latencies(calls, asked).items()}
+    print("  single queries from Python, one thread, recall >= 0.95, microseconds: median, 99%")
+    for family, (middle, slow) in taken.items():
+        print(f"    {family:<22} {middle:>8,.0f} {slow:>8,.0f}  {chosen[family].way.setting}")
+    figures: dict[str, object] = {"microseconds": taken}
+    best = {side: min((f for f in names if f in taken), key=lambda f: taken[f][0], default=None)
+            for side, names in (("ours", own), ("peer", theirs))}  # fmt: skip
+    if best["ours"] and best["peer"]:
+        (middle, slow), (peer, _) = taken[best["ours"]], taken[best["peer"]]
+        print(f"    median of {best['ours']} over {best['peer']}: {middle / peer:.2f}"
+              f"{measure.goal(middle / peer, most=0.7)}")  # fmt: skip
+        print(f"    its 99% over its median: {slow / middle:.1f}{measure.goal(slow / middle, most=3.0)}")
+        figures |= {"over_best_peer": middle / peer, "slow_over_median": slow / middle, **best}
+    return figures
+
+
+def memory(course: Course, points: Sweep) -> dict[str, object]:
+    """Print and return bytes an item of every library's index, factors included."""
+    found: dict[str, object] = {}
+    print(f"  bytes an item, factors ({course.factors.items.itemsize * course.factors.items.shape[1]}) included")
+    for family in points.families():
+        built = next(point.way.built for point in points.points if point.way.family == family)
+        each = built.n_bytes() / len(course.factors.items)
+        print(f"    {family:<22} {each:>8,.0f}  {built.bytes_are}, built in {built.seconds:.1f} s")
+        found[family] = {"bytes_an_item": each, "are": built.bytes_are, "build_seconds": built.seconds}
+    return found
+
+
+def main() -> None:
+    """Measure, print, record and draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names hold this")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"what to measure, of {','.join(PARTS)}")
+    parser.add_argument("--threads", type=int, default=_core.thread_count(None), help="how many 'all cores' are")
+    parser.add_argument("--quick", action="store_true", help="small sets, few turns: shows only that it works")
+    parser.add_argument("--slow-peers", action="store_true", help="let graphs be built over a million items")
+    parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")
+    options = parser.parse_args()
+    options.parts = options.parts.split(",")
+    if unknown := set(options.parts) - set(PARTS):
+        sys.exit(f"There is no part {min(unknown)!r}; parts are {', '.join(PARTS)}.")
+    measure.settle_process()
+    size = Size(quick=options.quick, out=options.out)
+    start = time.perf_counter()
+    print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
+    print("  ".join(f"{name} {value}" for name, value in peers.versions().items()))
+    if options.quick:
+        print("A quick run: small sets and few turns. Its figures mean nothing.")
+    if PER_SET & set(options.parts):
+        for name, factors in size.sets(options.only).items():
+            run_set(name, factors(), size, options)
+    for part in options.parts:
+        if part not in PER_SET:
+            for figures in getattr(workloads, part)(size, options):
+                measure.record("peers", {"part": part, **figures}, size.folder)
+    if "race" in options.parts:
+        for path in draw_curves.draw(size.folder):
+            print(f"drew {path}")
+    print(f"\n{time.perf_counter() - start:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""A race: sweeps of every library over one set, operating points, and the finalists measured in turns."""
+
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import measure
+import numpy as np
+from sets import Factors
+from ways import Family, Ladder, Way, timed
+
+K = 10
+RECALLS = (0.90, 0.95, 0.99)
+ENOUGH = 0.995  # a sweep goes no further up
+PLATEAU = 0.001  # nor where two steps in a row gain less than this
+FINALISTS = 3
+PATIENCE = 2.0  # seconds that one call may take; slower ways are asked fewer queries
+SLOW = 1.0  # seconds above which one call is enough for a first pass
+WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
+FEWEST_QUERIES = 100
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a way achieved."""
+
+    way: Way
+    recall: float
+    speed: float  # queries a second
+    threads: int
+
+    def figures(self) -> dict[str, object]:
+        """For the record."""
+        return {"family": self.way.family, "setting": self.way.setting, "recall": round(self.recall, 5),
+                "queries_per_second": round(self.speed, 1), "threads": self.threads}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Course:
+    """A set to race on, with its true answers."""
+
+    name: str
+    factors: Factors
+    true_ids: np.ndarray
+
+    @classmethod
+    def over(cls, name: str, factors: Factors) -> "Course":
+        """With answers by brute force, in blocks."""
+        items, users = factors
+        block = max(1, 20_000_000 // len(items))
+
+        def best(first: int) -> np.ndarray:
+            return np.argpartition(users[first : first + block] @ items.T, -K, axis=1)[:, -K:]
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return cls(name, factors, np.concatenate(list(pool.map(best, range(0, len(users), block)))))
+
+    @property
+    def title(self) -> str:
+        """Name and sizes."""
+        items, users = self.factors
+        return f"{self.name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}"
+
+    def recall(self, found: np.ndarray) -> float:
+        """Tie-aware recall of answers to the first queries."""
+        n = len(found)
+        return measure.recall(found, self.true_ids[:n], self.factors.items, self.factors.users[:n])
+
+
+@dataclass
+class Sweep:
+    """Points of one thread count."""
+
+    points: list[Point] = field(default_factory=list)
+
+    def families(self) -> list[str]:
+        """In the order in which they ran."""
+        return list(dict.fromkeys(point.way.family for point in self.points))
+
+    def best(self, level: float, family: str | None = None) -> Point | None:
+        """The fastest point that reaches a recall."""
+        return next(iter(self.fastest(level, family)), None)
+
+    def fastest(self, level: float, family: str | None = None) -> list[Point]:
+        """Points that reach a recall, the fastest first."""
+        reached = [p for p in self.points if p.recall >= level and family in (None, p.way.family)]
+        return sorted(reached, key=lambda point: -point.speed)
+
+    def only(self, families: Iterable[str]) -> "Sweep":
+        """Points of some families."""
+        wanted = set(families)
+        return Sweep([point for point in self.points if point.way.family in wanted])
+
+
+def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float = 0.0) -> list[Point]:
+    """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
+    points: list[Point] = []
+    for way in ladder:
+        n = affordable(way, course.factors.users, threads)
+        users = course.factors.users[:n]
+        found, seconds = timed(lambda way=way, users=users: way.search(users, K, threads))
+        recall = course.recall(found)
+        if seconds < SLOW and recall >= WORTH_TIMING:
+            seconds = min(seconds, fastest_call(way, users, threads, repeats))
+        points.append(Point(way, recall, n / seconds, threads))
+        gains = np.diff([point.recall for point in points[-3:]])
+        if recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
+            break
+    return points
+
+
+def affordable(way: Way, users: np.ndarray, threads: int) -> int:
+    """How many queries a call may ask without taking too long."""
+    few = users[:FEWEST_QUERIES]
+    seconds = timed(lambda: way.search(few, K, threads))[1]
+    return int(np.clip(PATIENCE * len(few) / seconds, len(few), len(users)))
+
+
+def fastest_call(way: Way, users: np.ndarray, threads: int, repeats: int) -> float:
+    """Seconds of the fastest of a few calls."""
+    return min(timed(lambda: way.search(users, K, threads))[1] for _ in range(repeats))
+
+
+def sweep(course: Course, families: Iterable[Family], repeats: int, build_threads: int) -> Sweep:
+    """Every setting of every family on one thread."""
+    found = Sweep()
+    for family in families:
+        for ladder in family.ladders(course.factors.items, build_threads):
+            enough = found.best(ENOUGH, family.name)  # half as fast as that, more effort cannot pay
+            found.points += climb(course, ladder, 1, repeats, enough.speed / 2 if enough else 0.0)
+    return found
+
+
+def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Sweep:
+    """The settings of each family that were fastest on one thread, on more; recall does not depend on threads."""
+    chosen: dict[int, Point] = {}
+    for family in one_thread.families():
+        highest = max(one_thread.only([family]).points, key=lambda point: point.recall)
+        fastest = [point for level in RECALLS for point in one_thread.fastest(level, family)[:FINALISTS]]
+        chosen |= {id(point): point for point in fastest or [highest]}
+    found = Sweep()
+    for point in chosen.values():
+        users = course.factors.users[: affordable(point.way, course.factors.users, threads)]
+        seconds = fastest_call(point.way, users, threads, repeats)
+        found.points.append(Point(point.way, point.recall, len(users) / seconds, threads))
+    return found
+
+
+def table(points: Sweep, families: Iterable[str]) -> list[str]:
+    """Lines with the throughput of each family at each recall, and the setting that gave it at 0.95."""
+    names = list(families)
+    width = max((len(name) for name in names), default=0)
+    lines = [f"  {'q/s at recall':<{width}}  " + "  ".join(f"{f'>= {level:.2f}':>9}" for level in RECALLS)]
+    for family in names:
+        best = [points.best(level, family) for level in RECALLS]
+        cells = [f"{'-' if point is None else f'{point.speed:,.0f}':>9}" for point in best]
+        shown = _highest(points, family)
+        for level, point in ((0.90, best[0]), (0.95, best[1])):
+            if point is not None:
+                setting = f"{point.way.setting}, " if point.way.setting else ""
+                shown = f"at {level:.2f}: {setting}recall {point.recall:.4f}"
+        lines.append(f"  {family:<{width}}  {'  '.join(cells)}  {shown}")
+    return lines
+
+
+def _highest(points: Sweep, family: str) -> str:
+    recalls = [point.recall for point in points.points if point.way.family == family]
+    return f"recall at most {max(recalls):.4f}" if recalls else "not measured"
+
+
+@dataclass(frozen=True)
+class Final:
+    """The fastest of ours and of the peers at a recall, measured in turns."""
+
+    level: float
+    ours: Point
+    peer: Point
+    ratio: float  # how many times as fast as the peer, the median over turns
+    auto: Point | None = None
+    auto_ratio: float | None = None
+
+
+def final(
+    course: Course, ours: Sweep, theirs: Sweep, level: float, repeats: int, auto: Point | None = None
+) -> Final | None:
+    """The finalists of both sides in turns, and the best of each side compared."""
+    sides = [side.fastest(level)[:FINALISTS] for side in (ours, theirs)]
+    if not all(sides):
+        return None
+    entered = {point.way.name: point for side in sides for point in side}
+    if auto is not None:
+        entered[auto.way.name] = auto
+    threads = next(iter(entered.values())).threads
+    n = min(affordable(point.way, course.factors.users, threads) for point in entered.values())
+    users = course.factors.users[:n]
+    seconds = measure.alternate({name: lambda point=point: point.way.search(users, K, threads)
+                                 for name, point in entered.items()}, repeats)  # fmt: skip
+    best = [min(side, key=lambda point: np.median(seconds[point.way.name])) for side in sides]
+    ratio = measure.median_ratio(seconds, best[1].way.name, best[0].way.name)
+    own = None if auto is None else measure.median_ratio(seconds, best[1].way.name, auto.way.name)
+    return Final(level, _measured(best[0], seconds, n), _measured(best[1], seconds, n), ratio, auto, own)
+
+
+def _measured(point: Point, seconds: Mapping[str, list[float]], n: int) -> Point:
+    return Point(point.way, point.recall, n / float(np.median(seconds[point.way.name])), point.threads)

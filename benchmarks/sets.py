@@ -1,0 +1,66 @@
+"""Factors to measure on: learned ones where they are, and generated ones.
+
+Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data).
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from tessella.datasets import generated_factors
+
+DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+class Factors(NamedTuple):
+    """Item and user factors."""
+
+    items: np.ndarray
+    users: np.ndarray
+
+    def sample(self, n_users: int, n_items: int | None = None) -> "Factors":
+        """Some users, and all or some of the items."""
+        rng = np.random.default_rng(0)
+        users = self.users[rng.permutation(len(self.users))[:n_users]]
+        items = self.items if n_items is None else self.items[np.sort(rng.permutation(len(self.items))[:n_items])]
+        return Factors(np.ascontiguousarray(items), np.ascontiguousarray(users))
+
+
+def learned_names() -> list[str]:
+    """Names of the sets of learned factors that are there."""
+    return sorted(path.parent.name for path in (DATA / "factors").glob("*/items.npy"))
+
+
+def learned(name: str) -> Factors:
+    """A set of learned factors."""
+    folder = DATA / "factors" / name
+    return Factors(np.load(folder / "items.npy"), np.load(folder / "users.npy"))
+
+
+def seen(name: str) -> scipy.sparse.csr_matrix | None:
+    """What users of a set of learned factors have had already, users x items; None where it is not known."""
+    path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
+    return scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) if path.exists() else None
+
+
+def generated(n_items: int, n_factors: int = 64, n_users: int = 2000) -> Factors:
+    """Generated factors that resemble learned ones."""
+    return Factors(*generated_factors(n_items, n_users, n_factors))
+
+
+def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
+    """Independent normal numbers, which nothing but a good scan can search."""
+    rng = np.random.default_rng(0)
+    return Factors(*(rng.standard_normal((n, n_factors), dtype=np.float32) for n in (n_items, n_users)))
+
+
+def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:
+    """Factors with skewed norms, clustered directions and a decaying spectrum."""
+    rng = np.random.default_rng(seed)
+    spectrum = (1 + np.arange(k)) ** -0.5
+    centres = rng.standard_normal((200, k), dtype=np.float32)
+    factors = centres[rng.integers(0, 200, n)] + 0.8 * rng.standard_normal((n, k), dtype=np.float32)
+    return (factors * spectrum * rng.lognormal(0, 0.8, (n, 1))).astype(np.float32)

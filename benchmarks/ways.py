@@ -1,0 +1,81 @@
+"""What a race is between: libraries, their indexes, and the settings at which each is asked."""
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Built:
+    """An index: how long it took to build, and how large it is."""
+
+    seconds: float
+    n_bytes: Callable[[], int]
+    bytes_are: str  # "arrays" in memory, or "serialised"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One library at one setting.
+
+    `search(queries, k, threads)` gives ids, -1 for a missing one; `single(query, k)` asks one query of shape
+    (n_factors,) on one thread, in the form that is quickest from Python.
+    """
+
+    family: str
+    setting: str
+    built: Built
+    search: Callable[[np.ndarray, int, int], np.ndarray]
+    single: Callable[[np.ndarray, int], object]
+
+    @property
+    def name(self) -> str:
+        """Library and setting."""
+        return f"{self.family}, {self.setting}" if self.setting else self.family
+
+
+Ladder = list[Way]  # ways over one index, each of which finds more than the one before and takes longer
+
+
+@dataclass(frozen=True)
+class Family:
+    """A library used in one manner: `ladders(item_factors, threads)` builds its indexes and gives the settings."""
+
+    name: str
+    package: str
+    ladders: Callable[[np.ndarray, int], Iterator[Ladder]]
+    slow_to_build: bool = False  # many minutes for a million items
+
+    @property
+    def installed(self) -> bool:
+        """Whether its package is there."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+def timed(build: Callable[[], T]) -> tuple[T, float]:
+    """What a call returns, and its seconds."""
+    start = time.perf_counter()
+    made = build()
+    return made, time.perf_counter() - start
+
+
+def augmented(item_factors: np.ndarray) -> np.ndarray:
+    """Items with one more coordinate that makes them equally long: the nearest are those with the largest products."""
+    squares = np.sum(item_factors.astype(np.float64) ** 2, axis=1)
+    rest = np.sqrt(np.maximum(squares.max() - squares, 0))
+    return np.ascontiguousarray(np.hstack([item_factors, rest[:, None]]), dtype=np.float32)
+
+
+def widened(factors: np.ndarray, width: int) -> np.ndarray:
+    """Factors with zeros appended: users for augmented items."""
+    if factors.shape[1] == width:
+        return factors
+    wide = np.zeros((len(factors), width), np.float32)
+    wide[:, : factors.shape[1]] = factors
+    return wide
