@@ -5,6 +5,7 @@ with items.npy and users.npy. Sets that are not there are left out. Appends to r
 """
 
 import argparse
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -40,8 +41,9 @@ def chosen_sets(only: str) -> dict[str, sets.Factors]:
 
 def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
     """Print and return the figures of one set."""
-    build = float(np.median(measure.alternate({"build": lambda: ts.Index.build(items, target_recall=1.0, threads=1)}, 3)["build"]))
-    index = ts.Index.build(items, target_recall=1.0, threads=1)
+    made = functools.partial(ts.Index.build, items, target_recall=1.0, threads=1)
+    build = float(np.median(measure.alternate({"build": made}, 3)["build"]))
+    index = made()
     exact = index.search(users, K, threads=1)
     flat = next(peers.FLAT.ladders(items, 1))[0]
     print(f"\n{name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}, built in {build:.3f} s")
