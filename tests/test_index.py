@@ -216,7 +216,7 @@ EXTREMES = {
 
 
 @in_every_way
-@pytest.mark.parametrize("k", [3, 4, 8, 20, 60])
+@pytest.mark.parametrize("k", [3, 8, 60])
 @pytest.mark.parametrize("extreme", EXTREMES)
 def test_the_limits_of_floats_are_proven_rightly(way, k, extreme, rng):
     of_items, of_users = EXTREMES[extreme]
