@@ -5,6 +5,7 @@ with items.npy and users.npy. Sets that are not there are left out. Appends to r
 """
 
 import argparse
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -40,8 +41,9 @@ def chosen_sets(only: str) -> dict[str, sets.Factors]:
 
 def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
     """Print and return the figures of one set."""
-    build = float(np.median(measure.alternate({"build": lambda: ts.Index.build(items, threads=1)}, 3)["build"]))
-    index = ts.Index.build(items, threads=1)
+    made = functools.partial(ts.Index.build, items, target_recall=1.0, threads=1)
+    build = float(np.median(measure.alternate({"build": made}, 3)["build"]))
+    index = made()
     exact = index.search(users, K, threads=1)
     flat = next(peers.FLAT.ladders(items, 1))[0]
     print(f"\n{name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}, built in {build:.3f} s")
@@ -153,7 +155,7 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
     """Print and return how fast items come and go while the index is searched, and what that leaves of its speed."""
     rng = np.random.default_rng(0)
     new = items[rng.integers(0, len(items), 100_000)] * rng.uniform(0.9, 1.1, (100_000, 1)).astype(np.float32)
-    index = ts.Index.build(items)
+    index = ts.Index.build(items, target_recall=1.0)
     added = removed = 0.0
     for first in range(0, len(new), 1000):
         start = time.perf_counter()
@@ -168,7 +170,7 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
         index.remove(leaving[first : first + 1000])
         removed += time.perf_counter() - start
         index.search(users[first // 1000], K)
-    fresh = ts.Index.build(index[index.ids], index.ids)
+    fresh = ts.Index.build(index[index.ids], index.ids, target_recall=1.0)
     calls = {name: lambda index=index: index.search(users, K, threads=1) for name, index in
              {"changed": index, "fresh": fresh}.items()}  # fmt: skip
     seconds = measure.alternate(calls, repeats)

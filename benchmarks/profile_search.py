@@ -71,10 +71,9 @@ def profile(name: str, factors: sets.Factors) -> dict[str, object]:
     exact = index.search(users, K, exact=True, threads=1)
     last = exact.scores[:, -1:]
     recall = float(np.mean(found.scores >= last - 1e-5 * np.abs(last)))
-    print(
-        f"\n{name}: {len(items):,} x {items.shape[1]}, {len(tiling.centres):,} tiles, reach {reach:g}, recall {recall:.4f}"
-    )
-    print(f"  {1e6 * whole / len(users):6.2f} us a query, recall {recall:.4f}, {found.scored.mean():.0f} items scored")
+    shape = f"{len(items):,} x {items.shape[1]}, {len(tiling.centres):,} tiles"
+    print(f"\n{name}: {shape}, reach {reach:g}, recall {recall:.4f}")
+    print(f"  {1e6 * whole / len(users):6.2f} us a query, {found.scored.mean():.0f} items scored")
     for part, seconds in parts.items():
         print(f"  {1e6 * seconds / len(users):6.2f} us  {seconds / whole:4.0%}  {part}")
     row = parts["rank the tiles"] / len(users) / len(tiling.coded.scales)

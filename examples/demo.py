@@ -85,7 +85,8 @@ def measure(index: ts.Index, item_factors: np.ndarray, users: np.ndarray) -> tup
     """The figures of every way to search, all on the same users in turn, and how many users there was time for."""
     search = functools.partial(index.search, k=K, threads=1)
     slots = {f"budget={budget}": functools.partial(search, budget=budget) for budget in BUDGETS}
-    ways = {"brute force": functools.partial(brute_force, item_factors), **slots, "exact": search}
+    ways = {"brute force": functools.partial(brute_force, item_factors), **slots}
+    ways["exact"] = functools.partial(search, exact=True)
     sums = {name: np.zeros(3) for name in ways}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     start, n_asked = time.perf_counter(), 0
@@ -128,12 +129,12 @@ def show(figures: list[Figures], n_asked: int, index: ts.Index) -> None:
 
 def change(index: ts.Index, user: np.ndarray) -> None:
     """Add an item that a user loves, search, remove it, search."""
-    before = index.search(user, K)
+    before = index.search(user, K, exact=True)
     title = "Brand New Song for User 0"
     index.add([user * (1.1 * before.scores[0] / (user @ user))], ids=[title])
-    added = index.search(user, K)
+    added = index.search(user, K, exact=True)
     index.remove([title])
-    removed = index.search(user, K)
+    removed = index.search(user, K, exact=True)
     console.print("User 0's best item, as an item comes and goes:\n")
     for when, found in {"now": before, "after index.add": added, "after index.remove": removed}.items():
         console.print(f"  {when:<20}{found.ids[0]:<40}{found.scores[0]:.2f}")
@@ -194,7 +195,7 @@ def main() -> None:
     show(figures, n_asked, index)
     change(index, users[0])
     console.print("Why it is the best, and how slots search sees it:")
-    console.print(str(index.explain(users[0], index.search(users[0]).ids[0])))
+    console.print(str(index.explain(users[0], index.search(users[0], exact=True).ids[0])))
     draw(figures, f"Recall and what it costs: {len(index):,} generated items, {n_asked:,} users", options.out)
     console.print(f"\nPicture saved to {options.out}", soft_wrap=True)
 

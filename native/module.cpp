@@ -256,7 +256,7 @@ void code_rows(Matrix<const float> factors, Vector<int8_t> codes, Vector<int16_t
     const Kernels& kernels = kernels_at(level);
     require_width(factors);
     const size_t padded = groups_of(factors.shape(0)) * GROUP_ROWS;
-    const size_t code_size = padded ? codes.shape(0) / padded : 2;
+    const size_t code_size = padded ? codes.shape(0) / padded : factors.shape(1) + factors.shape(1) % 2;
     require(code_size % 2 == 0 && code_size >= factors.shape(1) && codes.shape(0) == padded * code_size &&
                 offsets.shape(0) == padded && scales.shape(0) == padded,
             "shapes differ");

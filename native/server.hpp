@@ -33,7 +33,11 @@ public:
     Server(int64_t n_factors, double longest, Matrix<const double> head, double largest_code, double longest_code,
            int64_t level)
         : kernels_(kernels_at(level)), n_factors_(n_factors), longest_(longest), head_(head) {
-        require(static_cast<int64_t>(head.shape(0)) == n_factors && head.shape(1) >= 1, "shapes differ");
+        require(n_factors <= MAX_FACTORS && static_cast<int64_t>(head.shape(0)) == n_factors && head.shape(1) >= 1 &&
+                    head.shape(1) <= head.shape(0),
+                "shapes differ");
+        require(largest_code >= 1.0 && largest_code <= QUERY_OFFSET - 1 && longest_code >= 1.0,
+                "codes do not fit their places");
         const int64_t n_head = static_cast<int64_t>(head.shape(1));
         coding_ = {head_.data(), n_head, n_head + 1 + (n_head + 1) % 2, largest_code, longest_code};
     }
@@ -62,12 +66,13 @@ public:
     // The tiles of the segment that was added last.
     void file(Vector<const int32_t> places, Vector<const int32_t> starts, Vector<const int8_t> codes,
               Vector<const int16_t> offsets, Vector<const float> scales, Vector<const float> radii) {
-        require(!parts_.empty() && n_groups_ > 0, "there is no segment or no centre");
+        require(parts_.size() == n_filed_ + 1 && n_groups_ > 0, "there is no segment or no centre");
         Part& part = parts_.back();
         part.filed = filed_of(places, starts, codes, offsets, scales, radii, static_cast<size_t>(centres_.code_size),
                               static_cast<size_t>(part.items.n_items));
         require(static_cast<int64_t>(radii.shape(0)) == n_groups_ * GROUP_ROWS, "shapes differ");
         part.largest_tile = largest_tile(starts);
+        ++n_filed_;
         keep(places, starts, codes, offsets, scales, radii);
     }
 
@@ -79,7 +84,7 @@ public:
         const size_t q = queries.shape(0);
         const size_t k = ids.shape(1);
         require(ids.shape(0) == q && scores.shape(0) == q && scores.shape(1) == k && scored.shape(0) == q && k >= 1 &&
-                    (reach < 0.0 || n_groups_ > 0),
+                    (reach < 0.0 || n_filed_ == parts_.size()),
                 "shapes differ");
         if (columns_of(queries) != n_factors_) return false;
         nb::gil_scoped_release unlocked;
@@ -172,6 +177,7 @@ private:
     CodedRows centres_ = {};
     int64_t n_groups_ = 0;
     std::vector<Part> parts_;
+    size_t n_filed_ = 0;            // of the parts
     std::vector<nb::object> kept_;  // the arrays, so that they live as long
 };
 

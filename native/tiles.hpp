@@ -8,7 +8,12 @@
 
 typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias));
 
-constexpr float LARGEST = 3.4e38f;  // finite, so that infinities mark what is not there
+constexpr float LARGEST = 3.4e38f;
+
+// Bounds stay finite, so that infinities mark what is not there.
+float finite(float bound) {
+    return bound < LARGEST ? (bound > -LARGEST ? bound : -LARGEST) : LARGEST;
+}
 
 // How far a code may lie from what it stands for, in steps.
 double half_steps(int64_t code_size) {
@@ -60,7 +65,7 @@ void code_askers(const float* queries, int64_t n_queries, int64_t n_factors, int
         for (int64_t j = 0; j < n_factors; ++j)
             code[j] = static_cast<uint8_t>(nearest(static_cast<double>(factor[j]) * inverse) + QUERY_OFFSET);
         for (int64_t j = n_factors; j < code_size; ++j) code[j] = QUERY_OFFSET;
-        terms[query] = {scale, static_cast<float>(norm * (1.0 + 1e-6))};
+        terms[query] = {scale, static_cast<float>(norm * (1.0 + 1e-6) + 0x1p-126)};  // below, floats are coarse
     }
 }
 
@@ -128,8 +133,7 @@ void coded_bounds(const CodedRows& rows, int64_t first_group, int64_t n_groups, 
                 group_products<4>(query, codes, rows.offsets + row, rows.code_size, products);
         }
         for (int64_t i = 0; i < count * GROUP_ROWS; ++i) {
-            const float bound = (static_cast<float>(products[i]) + slack) * rows.scales[row + i];
-            bounds[group * GROUP_ROWS + i] = bound < LARGEST ? (bound > -LARGEST ? bound : -LARGEST) : LARGEST;
+            bounds[group * GROUP_ROWS + i] = finite((static_cast<float>(products[i]) + slack) * rows.scales[row + i]);
         }
     }
 }
@@ -141,8 +145,10 @@ void rank_tiles(const CodedRows& centres, int64_t n_groups, int64_t n_factors, c
         float* own = nears + query * n_groups * GROUP_ROWS;
         coded_bounds(centres, 0, n_groups, askers.codes + query * centres.code_size,
                      slack_of(terms, n_factors, centres.code_size, reach), own);
-        for (int64_t i = 0; i < n_groups * GROUP_ROWS; ++i)
-            own[i] = centres.scales[i] > 0.0f ? own[i] * terms.scale : -__builtin_inff();  // there is no such tile
+        for (int64_t i = 0; i < n_groups * GROUP_ROWS; ++i) {
+            const float near = own[i] < LARGEST ? finite(own[i] * terms.scale) : LARGEST;
+            own[i] = centres.scales[i] > 0.0f ? near : -__builtin_inff();  // there is no such tile
+        }
     }
 }
 
@@ -197,10 +203,14 @@ struct Visitor {
     float scale;
     float slack;
     float reach;  // share of a radius that is believed, times the query's norm
+    float lost;   // what products may lose or gain near zero, where floats are even
     Best best;
     int64_t scored;
 
-    float worst() const { return best.count == best.k ? best.scores[0] : -LARGEST; }
+    // What a bound must reach to be worth a look.
+    float worst() const { return best.count == best.k ? best.scores[0] - lost : -LARGEST; }
+    // The same in steps of the query's scale.
+    float limit() const { return best.count == best.k ? finite(worst() / scale) : -LARGEST; }
 };
 
 // Scores the items of a tile with bounds from `limit` up to those that have been dealt with.
@@ -220,7 +230,7 @@ void take(const TileScan& scan, int64_t first, int64_t n, float limit, float don
             if (offer(scan.items, scan.queries, visitor.query, places[at], scan.filed.repeats, visitor.best,
                       visitor.scored) &&
                 visitor.best.count == visitor.best.k) {
-                const float risen = visitor.best.scores[0] / visitor.scale;
+                const float risen = visitor.limit();
                 limit = risen > limit ? risen : limit;
             }
         }
@@ -276,8 +286,7 @@ void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
     for (int64_t i = stop - first; i < n; ++i) bounds[i] = -__builtin_inff();
     float done = __builtin_inff();
     if (visitor.best.count < visitor.best.k) done = take_promising(scan, first, n, visitor);
-    const float worst = visitor.worst();
-    take(scan, first, n, worst == -LARGEST ? -LARGEST : worst / visitor.scale, done, visitor);
+    take(scan, first, n, visitor.limit(), done, visitor);
 }
 
 // What the best item of a tile is believed to score at most.
@@ -333,6 +342,7 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
                        terms.scale,
                        scratch.slacks[query],
                        static_cast<float>(reach * static_cast<double>(terms.norm)),
+                       static_cast<float>(items.n_factors) * 0x1p-148f,
                        best_of(found, query),
                        0};
     };

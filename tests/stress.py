@@ -17,8 +17,9 @@ class Stress:
     So a search that sees one of a pair without the other, or two generations of factors, has seen half a change.
     """
 
-    def __init__(self):
-        self.index = ts.Index.build(np.full((2 * N_PAIRS, 4), 1.0))
+    def __init__(self, built, asked):
+        self.index = ts.Index.build(np.full((2 * N_PAIRS, 4), 1.0), **built)
+        self.asked = asked
         self.there = np.ones(N_PAIRS, bool)
         self.generation = 1.0
         self.stop = threading.Event()
@@ -30,11 +31,11 @@ class Stress:
         version = n_searches = 0
         while not self.stop.is_set():
             pair = 2 * int(rng.integers(N_PAIRS))
-            options = {"budget": 50} if rng.random() < 0.5 else {}
+            options = {"budget": 50} if rng.random() < 0.3 else self.asked
             seen = self.index.search(np.ones(4), 2, allow=[pair, pair + 1], threads=1, **options)
             if np.count_nonzero(seen.ids >= 0) == 1:
                 self.problems.append(f"half of pair {pair}: {seen}")
-            scores = self.index.search(np.ones(4), 300, threads=1, **options).scores
+            scores = self.index.search(np.ones(4, np.float32), 300, threads=1, **options).scores
             if len(set(scores[scores > -np.inf].tolist())) > 1:
                 self.problems.append(f"two generations: {sorted(set(scores.tolist()))}")
             if self.index.version < version:
@@ -61,9 +62,9 @@ class Stress:
             self.there[coming] = True
 
 
-def stress(seconds, n_readers=3):
+def stress(seconds, built, asked, n_readers=3):
     """What searches saw that no version holds, how many searches there were, and how many changes."""
-    run, rng, n_changes = Stress(), np.random.default_rng(0), 0
+    run, rng, n_changes = Stress(built, asked), np.random.default_rng(0), 0
     readers = [threading.Thread(target=run.read, args=(seed,)) for seed in range(n_readers)]
     for reader in readers:
         reader.start()
@@ -80,6 +81,9 @@ def stress(seconds, n_readers=3):
 
 
 if __name__ == "__main__":
-    found, searched, changed = stress(float(sys.argv[1]))
-    print(f"{searched:,} searches under {changed:,} changes, {len(found)} of them saw half a change")  # noqa: T201
-    sys.exit("\n".join(found[:5]) if found else 0)
+    for name, way in {"exact": ({}, {}), "tiles": ({"schema": ts.LearnedTiles(n_tiles=24)}, {"reach": 1.0})}.items():
+        found, searched, changed = stress(float(sys.argv[1]) / 2, *way)
+        seen = f"{searched:,} searches under {changed:,} changes, {len(found)} of them saw half a change"
+        print(f"{name}: {seen}")  # noqa: T201
+        if found:
+            sys.exit("\n".join(found[:5]))

@@ -103,6 +103,65 @@ def test_from_factors_to_recommendations():
     assert ts.Index.load("new.tessella").ids.tolist() == index.ids.tolist()
 
 
+def test_an_index_is_built_to_answer_in_a_way():
+    good("build", "items.npy", "-o", "exact.tessella", "--schema", "exact")
+    exact = ts.Index.load("exact.tessella")
+    assert exact.plan.reason == "only it reaches a recall of 1"
+    good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
+    assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
+    said = good("build", "items.npy", "-o", "tiles.tessella", "--schema", "tiles")
+    tiles = ts.Index.load("tiles.tessella")
+    assert said == f"tiles.tessella: {tiles}\n"
+    assert tiles.tiles == ts.LearnedTiles()
+    assert tiles.plan.way == "tiles"
+    said = good("info", "tiles.tessella")
+    assert f"search    {tiles.plan.way} search with a reach of 0.5: " in said
+    assert "LearnedTiles(n_tiles='auto', spill=1, code_bits=8, seed=0)\n" in said
+    assert "tiles     none" in good("info", "exact.tessella")
+    good("build", "items.npy", "-o", "tuned.tessella", "--schema", "tiles", "--queries", "users.npy")
+    tuned = ts.Index.load("tuned.tessella")
+    assert "on 9 queries given of the ways that reach a recall of 0.95" in tuned.plan.reason
+    assert tuned.tiles == ts.LearnedTiles()
+
+
+def test_searches_may_have_a_reach():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(n_tiles=9))
+    index.save("tiles.tessella")
+    for options, given in (({"reach": 0.0}, ("--reach", 0)), ({"reach": 1.0}, ("--reach", 1)), ({}, ())):
+        said = good("search", "tiles.tessella", "users.npy", "-k", 3, *given)
+        assert rows_of(said) == expected_rows(index, 3, **options)
+        said = good("search-all", "tiles.tessella", "users.npy", "-k", 3, "--out", "recs", "--overwrite", *given)
+        assert ("all proven" in said) == (options.get("reach") == 1)
+        np.testing.assert_array_equal(np.load("recs/ids.npy"), index.search(USERS, 3, **options).ids)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--schema", "slots"), 2, "'slots' is not one of 'auto', 'exact', 'tiles'"),
+        (("--schema", "exact", "--queries", "users.npy"), 2, "are not for --schema exact"),
+        (("--schema", "exact", "--target-recall", 0.9), 2, "are not for --schema exact"),
+        (("--target-recall", 1.5), 1, "target_recall is 1.5, but must be from 0 to 1."),
+        (("--schema", "tiles", "--target-recall", -1), 1, "target_recall is -1, but must be from 0 to 1."),
+        (("--queries", "wide.npy"), 1, "7 columns, but 6 are expected"),
+        (("--queries", "nan.npy"), 1, "nan in row 6, column 4"),
+        (("--queries", "nowhere.npy"), 1, "nowhere.npy"),
+    ],
+)
+def test_bad_ways_to_build(arguments, code, sentence):
+    result = run("build", "items.npy", "-o", "new.tessella", *arguments)
+    assert result.exit_code == code
+    assert sentence in " ".join(result.stderr.split())
+    assert not Path("new.tessella").exists()
+
+
+def test_a_reach_needs_tiles():
+    result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("tessella: reach is for tiles, but the index has none; ")
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_ids_come_from_a_list_or_beside_the_factors():
     good("build", "items.npy", "-o", "listed.tessella", "--ids", "names.txt")
     assert ts.Index.load("listed.tessella").ids[:2].tolist() == ["000", "001"]
@@ -367,7 +426,7 @@ def test_help_teaches():
         assert f"Examples:\n    tessella {command} " in page
         assert good(command, "-h") == page
         assert max(map(len, page.splitlines())) <= 80
-    assert "whole numbers if every" in good("build", "--help")
+    assert "whole numbers if every" in " ".join(good("build", "--help").split())
 
 
 def test_examples_in_help_are_right_usage():

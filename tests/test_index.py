@@ -2,8 +2,10 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +17,25 @@ from stress import stress
 
 import tessella as ts
 from tessella import _core, _twins
+
+
+class Way(NamedTuple):
+    """A way to answer that proves its answers."""
+
+    name: str
+    built: dict
+    asked: dict
+
+    def build(self, items, ids=None):
+        return ts.Index.build(items, ids, **self.built)
+
+
+WAYS = [
+    Way("exact", {"target_recall": 1.0}, {}),
+    Way("tiles", {"schema": ts.LearnedTiles(n_tiles=24)}, {"reach": 1.0}),
+    Way("spilled tiles", {"schema": ts.LearnedTiles(n_tiles=24, spill=2)}, {"reach": 1.0}),
+]
+in_every_way = pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])
 
 
 def brute_force(factors, ids, queries, k, exclude=None, allow=None):
@@ -68,22 +89,24 @@ def cases(draw):
     return items, users, draw(st.integers(1, 40)), rng
 
 
-@settings(max_examples=400)
+@in_every_way
+@settings(max_examples=300)
 @given(cases())
-def test_search_is_brute_force(case):
+def test_search_is_brute_force(way, case):
     items, users, k, _ = case
-    found = ts.Index.build(items).search(users, k)
+    found = way.build(items).search(users, k, **way.asked)
     assert_same(found, *[part.reshape(len(users), k) for part in brute_force(items, np.arange(len(items)), users, k)])
-    assert (found.scored <= len(items)).all()
+    assert (found.scored <= len(items) * (2 if way.name == "spilled tiles" else 1)).all()
 
 
-@settings(max_examples=150)
+@in_every_way
+@settings(max_examples=100)
 @given(cases(), st.floats(0, 1), st.floats(0, 1), st.booleans())
-def test_filters_are_brute_force(case, excluded, allowed, each):
+def test_filters_are_brute_force(way, case, excluded, allowed, each):
     items, users, k, rng = case
     n, q = len(items), len(users)
     ids = rng.permutation(10 * n)[:n]
-    index = ts.Index.build(items, ids)
+    index = way.build(items, ids)
     seen = rng.random((q, n)) < excluded
     exclude = [ids[row] for row in seen]
     allow = [ids[rng.random(n) < allowed] for _ in range(q)]
@@ -93,42 +116,49 @@ def test_filters_are_brute_force(case, excluded, allowed, each):
     given_allow = allow if each or not q else allow[0]
     if each and not q:
         given_allow = None
-    assert_same(index.search(users, k, exclude=exclude if q else None, allow=given_allow), *expected)
-    assert_same(index.search(users, k, exclude=scipy.sparse.csr_array(seen), allow=given_allow), *expected)
+    for given_exclude in (exclude if q else None, scipy.sparse.csr_array(seen)):
+        assert_same(index.search(users, k, exclude=given_exclude, allow=given_allow, **way.asked), *expected)
 
 
+@in_every_way
 @pytest.mark.parametrize("name", sorted(KINDS))
-def test_large_sets_are_brute_force(name, rng):
+def test_large_sets_are_brute_force(way, name, rng):
     items = KINDS[name](rng, 9000, 64).astype(np.float32)
     users = rng.standard_normal((20, 64)).astype(np.float32)
+    index = way.build(items)
     for k in (1, 10, 100):
-        found = ts.Index.build(items, target_recall=1.0).search(users, k)
-        assert_same(found, *brute_force(items, np.arange(9000), users, k))
+        assert_same(index.search(users, k, **way.asked), *brute_force(items, np.arange(9000), users, k))
 
 
 @NATIVE
 def test_bounds_discard_most_of_skewed_items(rng):
     items = KINDS["skewed"](rng, 20_000, 32).astype(np.float32)
-    assert ts.Index.build(items).search(rng.standard_normal((50, 32)), 10).scored.mean() < 1000
+    assert ts.Index.build(items, target_recall=1.0).search(rng.standard_normal((50, 32)), 10).scored.mean() < 1000
 
 
-def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
+@pytest.mark.parametrize("reach", [None, 0.0, 0.3, 1.0])
+def test_threads_batches_and_levels_change_nothing(reach, rng, monkeypatch):
     items = rng.standard_normal((3000, 40)) * rng.lognormal(0, 1, (3000, 1))
     users = rng.standard_normal((300, 40)).astype(np.float32)
-    index = ts.Index.build(items)
-    expected = index.search(users, threads=1)
+    index = ts.Index.build(items, schema="auto" if reach is None else ts.LearnedTiles(spill=2))
+    index.add(users[:5], 3000 + np.arange(5))
+    index.remove(np.arange(0, 900, 2))
+    expected = index.search(users, threads=1, reach=reach)
     for threads in (2, 7):
-        for found, wanted in zip(index.search(users, threads=threads), expected, strict=True):
+        for found, wanted in zip(index.search(users, threads=threads, reach=reach), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
-    alone = [index.search(user) for user in users[:40]]
+    monkeypatch.setattr("tessella.retrieval.tile_search.QUERIES_PER_BATCH", 23)
+    for found, wanted in zip(index.search(users, reach=reach), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    alone = [index.search(user, reach=reach) for user in users[:40]]
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
     for level in _core.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
-        found = index.search(users[:40])
+        found = index.search(users[:40], reach=reach)
         np.testing.assert_array_equal(found.ids, expected.ids[:40])
         assert found.scores.tobytes() == expected.scores[:40].tobytes()
-        if level != "numpy":
+        if level != "numpy" or reach is not None:  # the twin of exact search leaves nothing out
             np.testing.assert_array_equal(found.scored, expected.scored[:40])
 
 
@@ -137,13 +167,14 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=100)
+@in_every_way
+@settings(max_examples=70)
 @given(operations, st.booleans())
-def test_any_sequence_of_changes_equals_a_fresh_build(changes, text):
+def test_any_sequence_of_changes_equals_a_fresh_build(way, changes, text):
     rng = np.random.default_rng(5)
     make = (lambda numbers: np.array([f"item {i}" for i in numbers])) if text else np.asarray
     items = {int(i): rng.integers(-3, 4, 6).astype(np.float32) for i in range(30)}
-    index = ts.Index.build(list(items.values()), make(list(items)))
+    index = way.build(list(items.values()), make(list(items)))
     for kind, seed, size in changes:
         rng = np.random.default_rng(seed)
         before = index.version
@@ -166,17 +197,59 @@ def test_any_sequence_of_changes_equals_a_fresh_build(changes, text):
     if items:
         np.testing.assert_array_equal(index[index.ids], list(items.values()))
         fresh = ts.Index.build(list(items.values()), make(list(items))).search(users, 7)
-        for found, wanted in zip(index.search(users, 7)[:2], fresh[:2], strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for same in (index, pickle.loads(pickle.dumps(index))):  # noqa: S301
+            for found, wanted in zip(same.search(users, 7, **way.asked)[:2], fresh[:2], strict=True):
+                np.testing.assert_array_equal(found, wanted)
     else:
-        assert (index.search(users, 7).scores == -np.inf).all()
+        assert (index.search(users, 7, **way.asked).scores == -np.inf).all()
 
 
-@pytest.mark.parametrize("k", [3, 4, 8, 20, 60])
-def test_items_near_the_smallest_float_are_proven_rightly(k, rng):
-    items = (rng.standard_normal((4000, k)) * 3e-45).astype(np.float32)
-    users = (rng.standard_normal((50, k)) * 1e36).astype(np.float32)
-    assert_same(ts.Index.build(items).search(users, 5), *brute_force(items, np.arange(4000), users, 5))
+EXTREMES = {
+    "subnormal items": (3e-45, 1e36),
+    "subnormal users": (1e36, 3e-45),
+    "subnormal scores": (1e-22, 1e-22),
+    "scores that vanish": (1e-30, 1e-30),
+    "squares beyond float32": (1e20, 1e-3),
+    "the longest items": (8e36, 0.03),
+    "the longest users": (0.03, 8e36),
+}
+
+
+@in_every_way
+@pytest.mark.parametrize("k", [3, 8, 60])
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_the_limits_of_floats_are_proven_rightly(way, k, extreme, rng):
+    of_items, of_users = EXTREMES[extreme]
+    shape = rng.standard_normal((2000, k))
+    users = (rng.standard_normal((30, k)) * of_users).astype(np.float32)
+    for items in (shape, shape * rng.lognormal(-3, 2, (2000, 1)).clip(0, 1), np.abs(shape)):
+        scaled = (items * of_items).astype(np.float32)
+        assert_same(way.build(scaled).search(users, 5, **way.asked), *brute_force(scaled, np.arange(2000), users, 5))
+        against = -np.abs(users)
+        expected = brute_force(scaled, np.arange(2000), against, 5)
+        assert_same(way.build(scaled).search(against, 5, **way.asked), *expected)
+
+
+def test_centres_of_items_that_are_gone_may_be_far_longer_than_those_there(rng):
+    index = ts.Index.build(rng.standard_normal((400, 6)) * 1e37, schema=ts.LearnedTiles(n_tiles=20))
+    items = rng.standard_normal((300, 6)).astype(np.float32)
+    index.add(items, 400 + np.arange(300))
+    index.remove(np.arange(400))
+    users = (rng.standard_normal((20, 6)) * 1e36).astype(np.float32)
+    assert_same(index.search(users, 5, reach=1.0), *brute_force(items, 400 + np.arange(300), users, 5))
+    for reach in (0.0, 0.5):
+        assert (index.search(users, 5, reach=reach).ids >= 400).all()
+
+
+def test_an_index_with_tiles_is_emptied_and_refilled(rng):
+    index = ts.Index.build(rng.standard_normal((50, 6)), schema=ts.LearnedTiles())
+    index.remove(index.ids)
+    user = rng.standard_normal(6).astype(np.float32)
+    assert index.search(user, 3, reach=0.5).ids.tolist() == [-1, -1, -1]
+    assert pickle.loads(pickle.dumps(index)).tiles == index.tiles  # noqa: S301
+    items = rng.standard_normal((90, 6)).astype(np.float32)
+    index.add(items, np.arange(90))
+    assert_same(index.search(user[None], 3, reach=1.0), *brute_force(items, np.arange(90), user[None], 3))
 
 
 def test_an_emptied_index_keeps_its_kind_of_ids():
@@ -210,7 +283,8 @@ FORK = """
 import os, sys, threading, time
 import numpy as np
 import tessella as ts
-index, other = ts.Index.build(np.ones((20_000, 2))), ts.Index.build(np.eye(2))
+index = ts.Index.build(np.ones((20_000, 2)), schema={schema})
+other = ts.Index.build(np.eye(2), schema={schema})
 stop = threading.Event()
 def change():
     while not stop.is_set():
@@ -223,8 +297,9 @@ for _ in range(20):
     child = os.fork()
     if child == 0:
         other.add(np.ones((1, 2)), [7])
-        index.update(np.ones((1, 2)), [0])
-        os._exit(0 if len(other.ids) == 3 and len(index.ids) == 20_000 else 1)
+        index.update(np.full((1, 2), 3.0), [0])
+        best = index.search(np.ones(2, np.float32), 1).ids[0]
+        os._exit(0 if len(other.ids) == 3 and len(index.ids) == 20_000 and best == 0 else 1)
     until = time.monotonic() + 20
     done, status = 0, 0
     while not done and time.monotonic() < until:
@@ -232,7 +307,7 @@ for _ in range(20):
         time.sleep(0.001)
     if not done or status:
         os.kill(child, 9)
-        problem = f"a child hangs or ended with {status}"
+        problem = "a child hangs or ended with " + str(status)
         break
 stop.set()
 changing.join()
@@ -241,8 +316,9 @@ sys.exit(problem)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_children_forked_while_items_change_work():
-    command = [sys.executable, "-W", "ignore", "-c", FORK]
+@pytest.mark.parametrize("schema", ["'auto'", "ts.LearnedTiles(n_tiles=8)"])
+def test_children_forked_while_items_change_work(schema):
+    command = [sys.executable, "-W", "ignore", "-c", FORK.format(schema=schema)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
     assert ran.returncode == 0, ran.stderr
 
@@ -256,8 +332,9 @@ def test_segments_stay_few(rng):
     assert sum(len(segment) for segment in index._state.segments) <= 2 * len(index)
 
 
-def test_searches_see_one_version_while_items_change():
-    problems, n_searches, n_changes = stress(3)
+@in_every_way
+def test_searches_see_one_version_while_items_change(way):
+    problems, n_searches, n_changes = stress(2, way.built, way.asked)
     assert not problems
     assert n_searches > 20
     assert n_changes > 20
@@ -368,9 +445,38 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: ts.Index.build(GOOD, [1.0, 2, 3, 4]), TypeError, "ids holds float64"),  # noqa: ARG005
     ],
 )  # fmt: skip
-def test_bad_input_changes_nothing(call, error, sentence):
-    index = ts.Index.build(GOOD)
+@in_every_way
+def test_bad_input_changes_nothing(way, call, error, sentence):
+    index = way.build(GOOD)
     state = index._state
     with pytest.raises(error, match=sentence):
         call(index)
     assert index._state is state
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"reach": -0.1}, ValueError, "reach is -0.1, but must be from 0 to 1."),
+        ({"reach": 1.5}, ValueError, "reach is 1.5, but must be from 0 to 1."),
+        ({"reach": np.nan}, ValueError, "reach is nan, but must be from 0 to 1."),
+        ({"reach": True}, TypeError, "reach is a number, not bool."),
+        ({"reach": "far"}, TypeError, "reach is a number, not str."),
+        *(
+            (
+                {"reach": 0.5} | more,
+                ValueError,
+                "but budget, max_slots and min_overlap are for slots; pass one of both.",
+            )
+            for more in ({"budget": 5}, {"max_slots": 3}, {"min_overlap": 2})
+        ),
+    ],
+)
+def test_bad_reaches(options, error, sentence):
+    index = ts.Index.build(GOOD, schema=ts.LearnedTiles())
+    plain = ts.Index.build(GOOD)
+    for queries in (GOOD, GOOD[0], GOOD[0].astype(np.float32)):
+        with pytest.raises(error, match=re.escape(sentence)):
+            index.search(queries, **options)
+        with pytest.raises(ValueError, match=r"reach is for tiles, but the index has none; build it with schema="):
+            plain.search(queries, reach=0.5)

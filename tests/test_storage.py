@@ -116,6 +116,99 @@ def test_forged_files_are_refused(index, tmp_path, forge):
         ts.Index.load(tmp_path / "forged")
 
 
+@pytest.fixture
+def tiled(rng):
+    return ts.Index.build(rng.standard_normal((300, 5)), schema=ts.LearnedTiles(n_tiles=20, spill=2))
+
+
+def plan_with(facts, **changed):
+    return json.dumps(json.loads(facts["plan"]) | changed)
+
+
+FORGED_TILES = [
+    *(
+        lambda arrays, facts, name=name: arrays.pop(name)  # noqa: ARG005
+        for name in (
+            "centres", "tile_places", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales",
+        )
+    ),
+    *(
+        lambda arrays, facts, name=name: arrays.update({name: arrays[name][:-1]})  # noqa: ARG005
+        for name in (
+            "centres", "tile_places", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales",
+        )
+    ),
+    lambda arrays, facts: arrays.update(tile_places=arrays["tile_places"] + np.int32(1)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_places=-1 - arrays["tile_places"]),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_places=np.zeros_like(arrays["tile_places"])),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_places=arrays["tile_places"].astype(np.int64)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_starts=arrays["tile_starts"][::-1].copy()),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_starts=arrays["tile_starts"] + np.int32(1)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_starts=arrays["tile_starts"] * (np.arange(22) % 2).astype(np.int32)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_radii=arrays["tile_radii"] * np.float32(np.nan)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_radii=arrays["tile_radii"] + np.float32(np.inf)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_radii=-arrays["tile_radii"]),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_scales=arrays["tile_scales"] * np.float32(np.nan)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(tile_scales=-arrays["tile_scales"]),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(centres=arrays["centres"] * np.float32(np.inf)),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(centres=arrays["centres"][:0]),  # noqa: ARG005
+    lambda arrays, facts: arrays.update(centres=np.zeros(20, np.float32)),  # noqa: ARG005
+    lambda arrays, facts: facts.update(tiles="{}"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(tiles=ts.LearnedTiles().to_json().replace("8", "4")),  # noqa: ARG005
+    lambda arrays, facts: facts.pop("tiles"),  # noqa: ARG005
+    lambda arrays, facts: facts.pop("long_norm"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(long_norm="nan"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(long_norm="-0x1p0"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan="[]"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan="{}"),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, way="guesses")),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, reach=1.5)),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, reach="far")),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, max_slots=0)),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, budget_per_answer=2.5)),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, recall=[1.0])),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, recall="all")),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, trials=[["exact", "", "a", "b", "c"]])),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, trials=[["exact"]])),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, more=1)),  # noqa: ARG005
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("forge", FORGED_TILES)
+def test_forged_tiles_are_refused(tiled, tmp_path, forge):
+    arrays, facts = snapshot(tiled._state)
+    forge(arrays, facts)
+    storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
+    for mmap in (False, True):
+        with pytest.raises(ValueError, match="forged cannot be used: its arrays do not belong together") as raised:
+            ts.Index.load(tmp_path / "forged", mmap=mmap)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_plan_that_needs_tiles_is_refused_where_there_are_none(index, tiled, tmp_path):
+    arrays, facts = snapshot(index._state)
+    storage.write(tmp_path / "forged", arrays, facts | {"plan": snapshot(tiled._state)[1]["plan"]}, overwrite=False)
+    with pytest.raises(ValueError, match="way is 'tiles', but must be one of 'exact', 'slots'"):
+        ts.Index.load(tmp_path / "forged")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e-40, 1e20, 1e37])
+def test_tiles_come_back(rng, tmp_path, mmap, size):
+    items, users = (rng.standard_normal((400, 5)) * size).astype(np.float32), rng.standard_normal((20, 5)) / 9
+    index = ts.Index.build(items, schema=ts.LearnedTiles())
+    index.save(tmp_path / "items")
+    loaded = ts.Index.load(tmp_path / "items", mmap=mmap)
+    assert loaded.tiles == index.tiles
+    assert loaded.plan == index.plan
+    assert loaded.memory == index.memory
+    for reach in (None, 0.0, 0.3, 1.0):
+        for found, expected in zip(loaded.search(users, reach=reach), index.search(users, reach=reach), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        one = loaded.search(users[0].astype(np.float32), reach=reach)
+        np.testing.assert_array_equal(one.ids, index.search(users[:1], reach=reach).ids[0])
+
+
 def test_a_header_of_many_brackets_is_refused(tmp_path):
     path = tmp_path / "deep"
     path.write_bytes(struct.pack("<Q", 200_000) + b"[" * 200_000)
@@ -298,6 +391,29 @@ def test_files_of_format_1_are_read_for_ever(name, mmap):
     assert found.scores.tolist() == expected["scores"]
     assert index.search(answers["users"], 4, budget=10).ids.tolist() == expected["by_slots"]
     assert index.drift().n_new == expected["n_new"]
+
+
+@pytest.mark.parametrize("name", ["auto", "spilled"])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_of_format_2_are_read_for_ever(name, mmap):
+    """Files and answers of the first version to write this format; never made anew."""
+    folder = Path(__file__).parent / "data"
+    answers = json.loads((folder / "format-2.json").read_text())
+    expected = answers["files"][name]
+    users = np.array(answers["users"], np.float32)
+    index = ts.Index.load(folder / f"format-2-{name}.tessella", mmap=mmap)
+    assert index.ids.tolist() == expected["ids"]
+    assert str(index.plan) == expected["plan"]
+    assert index.tiles.to_json() == expected["tiles"]
+    assert index.drift().n_new == expected["n_new"]
+    for reach, wanted in expected["found"].items():
+        options = {} if reach == "planned" else {"reach": float(reach)}
+        found = index.search(users, 4, **options)
+        assert found.ids.tolist() == wanted["ids"]
+        assert found.scores.tolist() == wanted["scores"]
+        assert found.scored.tolist() == wanted["scored"]
+        assert index.search(users[0], 4, **options).ids.tolist() == wanted["ids"][0]
+    np.testing.assert_array_equal(index.search(users, 4, exact=True).ids, expected["found"]["1.0"]["ids"])
 
 
 @pytest.mark.parametrize("rotation", [None, "random", "principal", np.eye(6)[::-1]])

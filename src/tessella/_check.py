@@ -31,14 +31,18 @@ def whole_number(value: SupportsIndex, name: str, low: int, high: int | None = N
     return number
 
 
-def number_at_least(value: float, name: str, low: float) -> float:
-    """`value` as a finite float that is at least `low`."""
+def _number(value: float, name: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} is a number, not {type(value).__name__}.")
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
-        number = np.inf
+        return float(np.inf)
+
+
+def number_at_least(value: float, name: str, low: float) -> float:
+    """`value` as a finite float that is at least `low`."""
+    number = _number(value, name)
     if not (np.isfinite(number) and number >= low):
         raise ValueError(f"{name} is {number}, but must be finite and at least {low:g}.")
     return number
@@ -46,8 +50,8 @@ def number_at_least(value: float, name: str, low: float) -> float:
 
 def number_between(value: float, name: str, low: float, high: float) -> float:
     """`value` as a float within [low, high]."""
-    number = number_at_least(value, name, low)
-    if number > high:
+    number = _number(value, name)
+    if not low <= number <= high:
         raise ValueError(f"{name} is {number:g}, but must be from {low:g} to {high:g}.")
     return number
 

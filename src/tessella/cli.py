@@ -24,6 +24,7 @@ from tessella import __version__, answer_folder, storage, tables
 from tessella.index import Index
 from tessella.progress import bar
 from tessella.results import SearchResult
+from tessella.retrieval.tiles import LearnedTiles
 
 USERS_PER_BATCH = 8192  # enough for many threads, few enough for a bar that moves
 ROWS_ON_SCREEN = 50
@@ -37,6 +38,14 @@ class Experiments(enum.StrEnum):
     SYNTHETIC = "synthetic"
     MOVIELENS = "movielens"
     ALL = "all"
+
+
+class Ways(enum.StrEnum):
+    """How `tessella build` makes an index answer."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    TILES = "tiles"
 
 
 class _Commands(TyperGroup):
@@ -130,6 +139,14 @@ EXCLUDE = Annotated[
         show_default=False,
     ),
 ]
+REACH = Annotated[
+    float | None,
+    typer.Option(
+        help="How much of the bounds of tiles to believe, 0 to 1, for an index with tiles: more finds more and takes "
+        "longer; 1 proves the top k.",
+        show_default=False,
+    ),
+]
 BUDGET = Annotated[
     int | None,
     typer.Option(help="Score this many items for each user, rather than prove the top k.", show_default=False),
@@ -166,6 +183,8 @@ def commands(
     epilog=_examples(
         "tessella build items.npy -o items.tessella",
         "tessella build items.csv -o items.tessella --ids ids.txt --overwrite",
+        "tessella build items.npy -o items.tessella --queries users.npy",
+        "tessella build items.npy -o items.tessella --schema exact",
     )
 )
 def build(
@@ -181,12 +200,46 @@ def build(
             show_default=False,
         ),
     ] = None,
+    schema: Annotated[
+        Ways,
+        typer.Option(
+            help="How searches answer: by the fastest way that reaches the recall, exactly, or by learned tiles."
+        ),
+    ] = Ways.AUTO,
+    target_recall: Annotated[
+        float | None,
+        typer.Option(
+            help="The share of the true top 10 to find, 0 to 1; for auto 0.95 if not given. With tiles, their reach is "
+            "chosen for it.",
+            show_default=False,
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Factors of users to measure recall with, in a file like that of items. Without, some are made from "
+            "the items.",
+            show_default=False,
+        ),
+    ] = None,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
     """Build an index from the factors of items."""
+    if schema is Ways.EXACT and (target_recall is not None or queries is not None):
+        raise typer.BadParameter("--target-recall and --queries are not for --schema exact, which finds all.")
     _check_place(output, overwrite)
-    index = Index.build(*_items(items, ids), **_given(threads=threads))
+    factors, listed = _items(items, ids)
+    users = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
+    measured = _given(target_recall=target_recall, queries=users)
+    if schema is Ways.TILES:
+        index = Index.build(factors, listed, schema=LearnedTiles(), **_given(threads=threads))
+        if measured:
+            index.tune(**measured)
+    else:
+        measured = {"target_recall": 1.0} if schema is Ways.EXACT else measured
+        index = Index.build(factors, listed, **measured, **_given(threads=threads))
     index.save(output, overwrite=overwrite)
     typer.echo(f"{output}: {index}")
 
@@ -213,6 +266,7 @@ def search(
         ),
     ] = None,
     exclude: EXCLUDE = None,
+    reach: REACH = None,
     budget: BUDGET = None,
     max_slots: MAX_SLOTS = None,
     exact: EXACT = False,
@@ -227,7 +281,7 @@ def search(
     table = tables.read_factors(users, loaded.n_factors)
     names = _names(table)
     seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
-    options = _given(budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+    options = _given(reach=reach, budget=budget, max_slots=max_slots, exact=exact, threads=threads)
 
     def answers(n_users: int) -> Iterator[tables.Answers]:
         for first in range(0, max(1, n_users), USERS_PER_BATCH):  # where there are no users, k is still looked at
@@ -268,6 +322,7 @@ def search_all(
     ],
     k: Annotated[int, typer.Option("-k", "--k", help="How many items to recommend to each user.")] = 10,
     exclude: EXCLUDE = None,
+    reach: REACH = None,
     budget: BUDGET = None,
     max_slots: MAX_SLOTS = None,
     exact: EXACT = False,
@@ -279,7 +334,7 @@ def search_all(
     """Recommend items to all users, in little memory, and go on after an interruption."""
     answer_folder.check_place(out, overwrite=overwrite)
     loaded = Index.load(index)
-    options = _given(budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+    options = _given(reach=reach, budget=budget, max_slots=max_slots, exact=exact, threads=threads)
     factors = tables.open_factors(users, loaded.n_factors)
     seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
     before, start = answer_folder.users_done(out), time.perf_counter()
@@ -341,6 +396,7 @@ def info(index: INDEX) -> None:
         "factors": loaded.n_factors,
         "ids": "texts" if _has_texts(loaded) else "whole numbers",
         "schema": f"{loaded.schema.tessellation}, {loaded.schema.slot_map}, threshold {loaded.schema.threshold:g}",
+        "tiles": "none" if loaded.tiles is None else loaded.tiles,
         "memory": f"{loaded.nbytes / 2**20:,.1f} MiB: "
         + ", ".join(f"{name} {part / 2**20:,.1f}" for name, part in loaded.memory.items()),
         "file": f"{index.stat().st_size / 2**20:,.1f} MiB",

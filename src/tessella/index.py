@@ -104,6 +104,9 @@ class Index:
         if not automatic and not isinstance(schema, Schema | LearnedTiles):
             kind = type(schema).__name__
             raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+        if queries is not None and not automatic:
+            kind = type(schema).__name__
+            raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
         factors = _item_factors(item_factors)
         if not len(factors):
@@ -259,7 +262,8 @@ class Index:
             same call goes on where it stopped. It does so if tessella's version, the index, n_users, k, the options
             (threads aside), and the factors and filters of the users that are done are all the same, and the answers
             so far are as they were written. Otherwise it is refused. The index is the same if it was loaded from the
-            same file, or built from the same factors, ids and schema, and then changed alike.
+            same file, or built from the same factors, ids and schema, and then changed alike, with the same plan:
+            "auto" may plan otherwise the next time, so save an index to go on with.
         overwrite : bool, default False
             Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be gone on
             with.
@@ -571,8 +575,9 @@ class Index:
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
 
-        Segments are merged in the file. Exact answers and `candidates` stay as they are; slots search, which rounds
-        impacts segment by segment, may then choose a few other items where the index had been changed.
+        Segments are merged in the file. Exact answers and `candidates` stay as they are. Where the index had been
+        changed, slots search, which rounds impacts segment by segment, may then choose a few other items, and tile
+        search with a reach below 1, as tiles of several segments become one.
 
         Parameters
         ----------
@@ -685,7 +690,9 @@ class Index:
         schema = self.schema
         parts = f"{type(schema.tessellation).__name__} tiles, {type(schema.slot_map).__name__} slots"
         size = f"{len(self):,} items x {self.n_factors} factors"
-        return f"Index of {size}, {parts}, threshold {schema.threshold:g}, {self.nbytes / 2**20:,.1f} MiB"
+        tiling = self._state.fitted.tiling
+        learned = "" if tiling is None else f", {len(tiling.centres):,} learned tiles"
+        return f"Index of {size}, {parts}, threshold {schema.threshold:g}{learned}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(

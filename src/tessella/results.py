@@ -114,11 +114,13 @@ def plan_to_json(plan: Plan) -> str:
 def plan_from_json(text: str, *, tiled: bool) -> Plan:
     """The plan that `plan_to_json` wrote, of an index with or without tiles."""
     given = json.loads(text)
-    given["trials"] = tuple(Trial(*trial) for trial in given["trials"])
+    given["trials"] = tuple(
+        Trial(str(way), str(setting), *map(float, measured)) for way, setting, *measured in given["trials"]
+    )
     if given["recall"] is not None:
         low, high = map(float, given["recall"])
         given["recall"] = (low, high)
-    plan = Plan(**given)
+    plan = Plan(**(given | {"reason": str(given["reason"])}))
     _check.one_of(plan.way, "way", ("exact", "tiles", "slots") if tiled else ("exact", "slots"))
     _check.number_between(plan.reach, "reach", 0.0, 1.0)
     _check.whole_number(plan.max_slots, "max_slots", 1)

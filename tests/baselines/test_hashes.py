@@ -247,7 +247,7 @@ def test_bad_factors(baseline):
         (lambda: PCATree(0), ValueError, "depth is 0, but must be from 1 to 24."),
         (lambda: PCATree(3).fit(GOOD), ValueError, "depth is 3, for 8 leaves, but item_factors has 4 rows; use less depth."),
         (lambda: PCATree(2, spill=0.6), ValueError, "spill is 0.6, but must be from 0 to 0.5."),
-        (lambda: PCATree(2, spill=-0.1), ValueError, "spill is -0.1, but must be finite and at least 0."),
+        (lambda: PCATree(2, spill=-0.1), ValueError, "spill is -0.1, but must be from 0 to 0.5."),
         (lambda: PCATree(2, spill="0"), TypeError, "spill is a number, not str."),
     ],
 )  # fmt: skip

@@ -51,7 +51,7 @@ def code_askers(queries: Floats, codes: NDArray[np.uint8], terms: Floats, level:
     codes[:, : queries.shape[1]] = 64 + nearest(
         queries.astype(np.float64) * (1.0 / scales.astype(np.float64))[:, None]
     ).astype(np.int64)
-    terms[:, 0], terms[:, 1] = scales, norms * (1.0 + 1e-6)
+    terms[:, 0], terms[:, 1] = scales, norms * (1.0 + 1e-6) + 2.0**-126  # below, floats are coarse
 
 
 def _slack(scale: np.float32, norm: np.float32, n_factors: int, code_size: int, reach: float) -> np.float32:
@@ -73,8 +73,13 @@ def _bounds(
     whole = codes.reshape(-1, len(asker) // 2, GROUP, 2).transpose(0, 2, 1, 3).reshape(-1, len(asker))[rows]
     products = (whole.astype(np.int64) @ asker.astype(np.int64) + offsets[rows]).astype(np.uint16).view(np.int16)
     with np.errstate(over="ignore"):
-        bounds: Floats = np.clip((products.astype(np.float32) + slack) * scales[rows], -LARGEST, LARGEST)
-    return bounds
+        return _finite((products.astype(np.float32) + slack) * scales[rows])
+
+
+def _finite(bounds: Floats) -> Floats:
+    """Bounds without infinities, which mark what is not there."""
+    clipped: Floats = np.clip(bounds, -LARGEST, LARGEST)
+    return clipped
 
 
 def nearest_tiles(
@@ -90,7 +95,8 @@ def nearest_tiles(
 ) -> None:
     """The first tile with the greatest product less half the squared norm of its centre; not the one taken."""
     for number, (asker, (scale, _)) in enumerate(zip(asker_codes, asker_terms, strict=True)):
-        values = _bounds(codes, offsets, scales, asker, np.float32(0))[: len(halves)] * scale - halves
+        with np.errstate(over="ignore"):
+            values = _bounds(codes, offsets, scales, asker, np.float32(0))[: len(halves)] * scale - halves
         if taken is not None:
             values[taken[number]] = -np.inf
         tiles[number] = np.argmax(values)
@@ -110,7 +116,10 @@ def rank_tiles(
     """What each query and each centre score at most, as far as `reach` believes; minus infinity beyond the last."""
     for number, (asker, (scale, norm)) in enumerate(zip(asker_codes, asker_terms, strict=True)):
         slack = _slack(scale, norm, n_factors, len(asker), reach)
-        nears[number] = np.where(scales > 0, _bounds(codes, offsets, scales, asker, slack) * scale, -np.inf)
+        bounds = _bounds(codes, offsets, scales, asker, slack)
+        with np.errstate(over="ignore"):
+            products = np.where(bounds < LARGEST, _finite(bounds * scale), LARGEST)
+        nears[number] = np.where(scales > 0, products, -np.inf)
 
 
 @dataclass
@@ -132,15 +141,17 @@ class _Visitor:
 
     @property
     def limit(self) -> np.float32:
-        """The least bound worth scoring."""
+        """The least bound worth scoring, in steps of the query's scale."""
         if self.count < len(self.scores):
             return np.float32(-LARGEST)
-        return np.float32(self.scores[-1] / self.scale)
+        with np.errstate(over="ignore"):
+            return np.float32(np.clip(self.worst / self.scale, -LARGEST, LARGEST))
 
     @property
     def worst(self) -> np.float32:
-        """The k-th best score so far."""
-        return np.float32(self.scores[-1]) if self.count == len(self.scores) else np.float32(-LARGEST)
+        """The k-th best score so far, less what products may lose or gain near zero, where floats are even."""
+        lost = np.float32(self.factors.shape[1] * 2.0**-148)
+        return np.float32(self.scores[-1] - lost) if self.count == len(self.scores) else np.float32(-LARGEST)
 
     def take(self, places: NDArray[np.int32], bounds: Floats, limit: np.float32, done: np.float32) -> None:
         """Score, one after another, items with bounds from a limit, which rises, up to those dealt with."""
@@ -155,10 +166,10 @@ class _Visitor:
                     self.factor, self.factors, self.rows, self.base, at, self.scores, self.answers, self.count
                 )
 
-    def take_promising(self, places: NDArray[np.int32], bounds: Floats, first: int) -> np.float32:
+    def take_promising(self, places: NDArray[np.int32], bounds: Floats) -> np.float32:
         """Score what the best classes of items promise until there are k answers; from where on all are dealt with."""
         classes = np.full(self.n_classes, -LARGEST, np.float32)
-        np.maximum.at(classes, (first + np.arange(len(bounds))) % self.n_classes, bounds)
+        np.maximum.at(classes, np.arange(len(bounds)) % self.n_classes, bounds)
         promises = -np.sort(-classes[classes > -LARGEST])
         done, wanted = INFINITY, len(self.scores) - self.count
         while self.count < len(self.scores) and wanted <= len(promises) and done > -LARGEST:
@@ -167,10 +178,10 @@ class _Visitor:
             done, wanted = least, 2 * wanted
         return done
 
-    def visit(self, places: NDArray[np.int32], bounds: Floats, first: int) -> None:
-        """Score the items of a tile that may be among the best; its first lies `first` places into a group."""
+    def visit(self, places: NDArray[np.int32], bounds: Floats) -> None:
+        """Score the items of a tile that may be among the best."""
         if len(places):
-            done = self.take_promising(places, bounds, first) if self.count < len(self.scores) else INFINITY
+            done = self.take_promising(places, bounds) if self.count < len(self.scores) else INFINITY
             self.take(places, bounds, np.float32(-LARGEST), done)
 
 
@@ -221,7 +232,7 @@ def tile_scan(
 
         def visit(tile: int, visitor: _Visitor = visitor, bounds: Floats = bounds) -> None:
             start, stop = starts[tile], starts[tile + 1]
-            visitor.visit(places[start:stop], bounds[start:stop], start % GROUP)
+            visitor.visit(places[start:stop], bounds[start:stop])
 
         visit(0)
         floor, opening = INFINITY, True

@@ -24,7 +24,7 @@ def learn_centres(points: NDArray[np.float32], n: int, seed: int, assign: Assign
         if np.array_equal(before, nearest):
             break
         centres = _means(points, nearest, centres)
-    return centres
+    return np.unique(centres, axis=0)
 
 
 def _seeds(points: NDArray[np.float32], n: int, rng: np.random.Generator, assign: Assign) -> NDArray[np.float32]:

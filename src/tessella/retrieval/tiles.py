@@ -23,6 +23,7 @@ MOST_LONG = 2.0  # times the root of the number of items, since every query goes
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
 FEWEST_PER_TILE = 4  # in a segment; looking through fewer is faster than looking for tiles
+LARGEST, SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)  # below, floats are coarse
 BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
 
 
@@ -156,7 +157,7 @@ class Tiling:
     @classmethod
     def learn(cls, factors: NDArray[np.float32], settings: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
-        squares = np.einsum("ij,ij->i", factors, factors, dtype=np.float64)
+        squares = _squares(factors)
         n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
         cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
@@ -169,8 +170,7 @@ class Tiling:
             return cls(settings, centres, np.inf).nearest(points, threads)
 
         centres = learn_centres(factors[sample], n_tiles, settings.seed, assign)
-        lengths = np.einsum("ij,ij->i", centres, centres, dtype=np.float64)
-        return cls(settings, np.ascontiguousarray(centres[np.argsort(-lengths, kind="stable")]), long_norm)
+        return cls(settings, np.ascontiguousarray(centres[np.argsort(-_squares(centres), kind="stable")]), long_norm)
 
     @cached
     def coded(self) -> CodedRows:
@@ -180,8 +180,7 @@ class Tiling:
     @cached
     def halves(self) -> NDArray[np.float32]:
         """Half the squared norms of the centres."""
-        squares: NDArray[np.float64] = np.einsum("ij,ij->i", self.centres, self.centres, dtype=np.float64)
-        return (0.5 * squares).astype(np.float32)
+        return np.minimum(0.5 * _squares(self.centres), LARGEST).astype(np.float32)
 
     def nearest(
         self, factors: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None
@@ -212,7 +211,7 @@ class Tiling:
             beyond = factors + np.float32(BEYOND) * (factors - self.centres[first])
             columns.append(self.nearest(beyond, threads, taken=first) + 1)
         tiles = np.stack(columns, axis=1)
-        tiles[np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64)) > self.long_norm] = 0
+        tiles[np.sqrt(_squares(factors)) > self.long_norm] = 0
         return tiles
 
     def rank(self, askers: Askers, reach: float, nears: NDArray[np.float32]) -> None:
@@ -254,15 +253,15 @@ class Filed:
         n_tiles = len(tiling.centres)
         starts = np.searchsorted(flat, np.arange(n_tiles + 2)).astype(np.int32)
         ordered = factors[places]
-        radii = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
+        farthest = np.zeros(n_tiles)
         for rows in _blocks(len(places)):
             apart = ordered[rows].astype(np.float64) - tiling.centres[np.maximum(flat[rows] - 1, 0)]
-            far = np.sqrt(np.einsum("ij,ij->i", apart, apart))
             around = flat[rows] > 0
-            np.maximum.at(radii, flat[rows][around] - 1, far[around].astype(np.float32))
-        lengths = np.sqrt(2.0 * tiling.halves)
+            np.maximum.at(farthest, flat[rows][around] - 1, np.sqrt(_squares(apart))[around])
         room = factors.shape[1] * 2.0**-23 + 3e-7  # what scores in float32 may stray, with some to spare
-        radii[:n_tiles] = radii[:n_tiles] * (1 + 2e-6) + 2 * room * (lengths + radii[:n_tiles])
+        farthest = farthest * (1 + 2e-6) + 2 * room * (np.sqrt(_squares(tiling.centres)) + farthest)
+        radii = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
+        radii[:n_tiles] = np.minimum(farthest + SMALLEST, LARGEST)
         return cls(places, starts, CodedRows.of(ordered, threads), radii)
 
     def check(self, n: int, n_tiles: int, n_factors: int) -> None:
@@ -288,6 +287,11 @@ class Filed:
 def code_size(n_factors: int) -> int:
     """Places of a code: one for each coordinate, and one more if that is odd."""
     return n_factors + n_factors % 2
+
+
+def _squares(rows: NDArray[Any]) -> NDArray[np.float64]:
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return squares
 
 
 def _blocks(n: int) -> list[slice]:

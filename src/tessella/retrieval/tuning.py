@@ -54,12 +54,13 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
 
     def recall_of(way: Way) -> tuple[float, float]:
         """The recall on the sample where it is least, and its bound."""
+        if way == Reach(1.0):
+            return 1.0, 1.0
         recalls = []
         for sample, truth in zip(samples, truths, strict=True):
             hits = np.mean(_found(way, state, sample, k).scores >= truth - 1e-5 * np.abs(truth), axis=1)
-            recalls.append((hits.mean(), hits.mean() - CONFIDENCE * hits.std() / np.sqrt(len(hits))))
-        recall, low = min(recalls, key=lambda pair: pair[1])
-        return float(recall), max(float(low), 0.0)
+            recalls.append((float(hits.mean()), _bound(hits)))
+        return min(recalls, key=lambda pair: pair[1])
 
     found: dict[Way, tuple[float, float]] = {EXACTLY: (1.0, 1.0)}
     reach = _first(_reaches(state), lambda reach: recall_of(Reach(reach))[1] >= target_recall)
@@ -99,8 +100,16 @@ def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
     for n_items, power in KINDS:
         liked = factors[rng.choice(len(factors), (SAMPLE // len(KINDS), n_items), p=weights)].astype(np.float64)
         mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
-        samples.append(np.ascontiguousarray(mean @ (basis * spread**-power) @ basis.T, np.float32))
+        evened = mean @ (basis * spread**-power) @ basis.T
+        evened /= np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
+        samples.append(np.ascontiguousarray(evened, np.float32))
     return samples
+
+
+def _bound(shares: NDArray[np.float64]) -> float:
+    """What the mean of shares is at least, with confidence; one more of 0 stands for the misses too rare to be seen."""
+    more = np.append(shares, 0.0)
+    return max(0.0, float(more.mean() - CONFIDENCE * more.std() / np.sqrt(len(more))))
 
 
 def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,0 +1,215 @@
+"""Tiles: what is learned, who is filed where, and what a partial reach finds."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.cluster.vq
+
+import tessella as ts
+from tessella import _core
+from tessella.datasets import generated_factors
+from tessella.retrieval.learning import _means, learn_centres
+from tessella.retrieval.tiles import Tiling
+
+ITEMS, USERS = generated_factors(4_000, 200, 24, seed=1)
+
+
+def recall_of(found, truth):
+    return np.mean(found.scores >= truth.scores[:, -1:])
+
+
+def clustered(rng, n, k, n_clusters):
+    middles = 3 * rng.standard_normal((n_clusters, k))
+    return (middles[rng.integers(0, n_clusters, n)] + rng.standard_normal((n, k))).astype(np.float32)
+
+
+def by_distance(points, centres):
+    return np.argmin(((points[:, None].astype(np.float64) - centres) ** 2).sum(axis=2), axis=1).astype(np.int32)
+
+
+@pytest.mark.parametrize("spill", [1, 2])
+def test_recall_rises_with_reach(spill):
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=spill))
+    truth = index.search(USERS, exact=True)
+    found = [index.search(USERS, reach=reach) for reach in (0.0, 0.2, 0.4, 0.7, 1.0)]
+    recalls = [recall_of(part, truth) for part in found]
+    assert recalls == sorted(recalls)
+    assert recalls[0] < 0.9 < recalls[2]
+    assert recalls[-1] == 1
+    scored = [part.scored.mean() for part in found]
+    assert scored == sorted(scored)
+    assert scored[2] < 200
+    assert [part.certified.all() for part in found] == [False, False, False, False, True]
+    assert not any(part.certified.any() for part in found[:-1])
+    for part in found:
+        assert all(len(set(ids)) == 10 for ids in part.ids.tolist())
+
+
+def test_an_item_that_spills_is_filed_twice_and_answered_once():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=2))
+    filed = index._state.segments[0].filed
+    counts = np.bincount(filed.places)
+    assert set(counts.tolist()) == {1, 2}
+    assert np.mean(counts == 2) > 0.95
+    tiles = np.repeat(np.arange(len(filed.starts) - 1), np.diff(filed.starts))
+    assert len(set(zip(filed.places.tolist(), tiles.tolist(), strict=True))) == len(filed.places)
+    for reach in (0.0, 0.3, 1.0):
+        for found in index.search(USERS, k=50, reach=reach).ids.tolist():
+            assert len(set(found)) == 50
+
+
+def test_the_longest_items_share_tile_0():
+    rng = np.random.default_rng(0)
+    items = rng.standard_normal((1000, 8)).astype(np.float32)
+    items[::100] *= 50
+    index = ts.Index.build(items, schema=ts.LearnedTiles(n_tiles=16))
+    segment = index._state.segments[0]
+    long = segment.filed.places[: segment.filed.starts[1]]
+    assert sorted(segment.ids[long].tolist()) == list(range(0, 1000, 100))
+    assert (np.linalg.norm(index._state.fitted.tiling.centres, axis=1) < 10).all()
+    user = items[300] / 50
+    assert index.search(user, 1, reach=0.0).ids.tolist() == [300]
+
+
+@pytest.mark.parametrize("reach", [0.0, 0.4])
+def test_new_items_that_are_best_are_found_at_once(reach):
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    for number, user in enumerate(USERS[:50]):
+        best = index.search(user, 1, exact=True).scores[0]
+        index.add([user * (5 * best / (user @ user))], [10_000 + number])
+        assert index.search(user, 3, reach=reach).ids[0] == 10_000 + number
+        index.remove([10_000 + number])
+        assert 10_000 + number not in index.search(user, 3, reach=reach).ids
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        np.ones((1, 3)),
+        np.zeros((1, 3)),
+        np.zeros((40, 3)),
+        np.ones((40, 3)),
+        np.repeat(np.eye(3), 30, axis=0),
+        np.eye(7),
+        np.arange(5.0)[:, None],
+    ],
+    ids=["one item", "one zero", "zeros", "equal items", "three kinds", "fewer than tiles", "one coordinate"],
+)
+@pytest.mark.parametrize("spill", [1, 2])
+def test_few_different_items(items, spill):
+    index = ts.Index.build(items, schema=ts.LearnedTiles(n_tiles=64, spill=spill))
+    centres = index._state.fitted.tiling.centres
+    assert 1 <= len(centres) <= len(np.unique(items, axis=0))
+    assert len(np.unique(centres, axis=0)) == len(centres)
+    users = np.random.default_rng(0).standard_normal((5, items.shape[1]))
+    for k in (1, 5, len(items), len(items) + 3):
+        expected = index.search(users, k, exact=True)
+        found = index.search(users, k, reach=1.0)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        assert found.scores.tobytes() == expected.scores.tobytes()
+        partly = index.search(users, k, reach=0.0)
+        assert (np.sort(partly.ids)[:, max(0, k - len(items)) :] >= 0).all()
+        assert all(len(set(ids)) == min(k, len(items)) + (k > len(items)) for ids in partly.ids.tolist())
+
+
+def test_learning_depends_on_the_seed_alone(monkeypatch):
+    def centres(threads, seed=0):
+        index = ts.Index.build(ITEMS[:2000], schema=ts.LearnedTiles(seed=seed), threads=threads)
+        filed = index._state.segments[0].filed
+        return index._state.fitted.tiling.centres.tobytes(), filed.places.tobytes(), filed.radii.tobytes()
+
+    expected = centres(1)
+    assert centres(4) == expected
+    assert centres(1, seed=1)[0] != expected[0]
+    monkeypatch.setattr("tessella.retrieval.tiles.ROWS_AT_ONCE", 48)
+    assert centres(3) == expected
+    for level in _core.simd_levels():
+        monkeypatch.setenv("TESSELLA_SIMD", level)
+        assert centres(2) == expected
+
+
+@pytest.mark.parametrize("n_clusters", [5, 40])
+def test_centres_are_about_as_good_as_scipys(rng, n_clusters):
+    points = clustered(rng, 2500, 10, n_clusters)
+    settings = ts.LearnedTiles(n_tiles=n_clusters)
+
+    def inertia(centres):
+        return ((points - centres[by_distance(points, centres)]) ** 2).sum()
+
+    def learned(seed):
+        return learn_centres(
+            points, n_clusters, seed, lambda some, centres: Tiling(settings, centres, np.inf).nearest(some, 1)
+        )
+
+    ours = np.mean([inertia(learned(seed)) for seed in range(3)])
+    theirs = np.mean(
+        [inertia(scipy.cluster.vq.kmeans2(points, n_clusters, iter=8, minit="++", seed=seed)[0]) for seed in range(3)]
+    )
+    assert ours <= 1.1 * theirs
+
+
+def test_centres_that_lose_their_points_move():
+    """Two points each at three places, and four centres to begin with: one has nothing to do."""
+    points = np.repeat(np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.float32), 2, axis=0)
+    centres = learn_centres(points, 4, 0, by_distance)
+    np.testing.assert_array_equal(np.unique(centres, axis=0), np.unique(points, axis=0))
+    nearest = np.array([0, 0, 0, 2], np.int32)
+    some = np.array([[0.0], [1.0], [8.0], [20.0]], np.float32)
+    np.testing.assert_array_equal(_means(some, nearest, some[:3]), [[3.0], [8.0], [20.0]])
+
+
+def test_a_tile_holds_the_items_nearest_to_its_centre():
+    tiling = ts.Index.build(ITEMS, schema=ts.LearnedTiles())._state.fitted.tiling
+    far = np.linalg.norm(ITEMS[:500, None] - tiling.centres, axis=2)
+    chosen = tiling.nearest(ITEMS[:500], 1)
+    assert np.mean(chosen == far.argmin(axis=1)) > 0.9
+    room = 0.05 * np.linalg.norm(ITEMS[:500], axis=1) * np.linalg.norm(tiling.centres, axis=1).max()  # codes are coarse
+    assert (far[np.arange(500), chosen] ** 2 < far.min(axis=1) ** 2 + room).all()
+    second = tiling.nearest(ITEMS[:500], 1, taken=chosen)
+    assert (second != chosen).all()
+
+
+def test_memory_counts_tiles():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    plain = ts.Index.build(ITEMS, target_recall=1.0)
+    assert plain.memory["tiles"] == 0
+    assert index.memory["tiles"] > len(ITEMS) * (ITEMS.shape[1] + 10)
+    assert index.memory["fitted state"] > plain.memory["fitted state"]
+    assert index.nbytes == sum(index.memory.values())
+    n_tiles = len(index._state.fitted.tiling.centres)
+    assert f", {n_tiles} learned tiles, " in repr(index)
+    assert "learned" not in repr(plain)
+
+
+def test_tiles_survive_changes_files_and_rebuilding(tmp_path):
+    settings = ts.LearnedTiles(n_tiles=40, spill=2, seed=7)
+    index = ts.Index.build(ITEMS, schema=settings)
+    assert index.tiles == settings
+    assert index.plan.way == "tiles"
+    index.add(2 * ITEMS[:30], 5000 + np.arange(30))
+    index.remove(np.arange(100))
+    index.save(tmp_path / "items")
+    for same in (ts.Index.load(tmp_path / "items"), pickle.loads(pickle.dumps(index))):  # noqa: S301
+        assert same.tiles == settings
+        assert same.plan == index.plan
+        again = pickle.loads(pickle.dumps(same))  # noqa: S301
+        for reach in (None, 0.2, 1.0):
+            for found, wanted in zip(again.search(USERS, reach=reach), same.search(USERS, reach=reach), strict=True):
+                np.testing.assert_array_equal(found, wanted)
+    index.rebuild()
+    assert index.tiles == settings
+    assert index.plan.way == "tiles"
+    fresh = ts.Index.build(index[index.ids], schema=settings)
+    assert index._state.fitted.tiling.centres.tobytes() == fresh._state.fitted.tiling.centres.tobytes()
+
+
+def test_settings_are_frozen_and_in_json():
+    settings = ts.LearnedTiles(n_tiles=np.int64(7), spill=2, seed=3)
+    assert ts.LearnedTiles.from_json(settings.to_json()) == settings
+    assert ts.LearnedTiles().count_for(10_000) == 160
+    assert ts.LearnedTiles().count_for(3) == 3
+    assert ts.LearnedTiles(n_tiles=50).count_for(7) == 7
+    for text in ("[]", "{}", '{"n_tiles": 3}', settings.to_json().replace("spill", "spell")):
+        with pytest.raises(ValueError, match="the text does not describe learned tiles"):
+            ts.LearnedTiles.from_json(text)

@@ -1,0 +1,205 @@
+"""Plans: the fastest way that reaches a recall is taken, and nothing is kept for the others."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.datasets import generated_factors
+from tessella.retrieval import tuning
+from tessella.retrieval.slots import Effort
+from tessella.retrieval.ways import Exactly, Reach
+
+ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
+KINDS = {"exact": Exactly, "tiles": Reach, "slots": Effort}
+
+
+@pytest.fixture
+def fastest(monkeypatch):
+    """Make a way the fastest there is, whatever the clock says."""
+
+    def make(name):
+        def seconds(ways, *_):
+            return {way: 1.0 if isinstance(way, KINDS[name]) else 2.0 for way in ways}
+
+        monkeypatch.setattr(tuning, "_seconds", seconds)
+
+    return make
+
+
+def measured_recall(index, users, k=10):
+    truth = index.search(users, k, exact=True).scores[:, -1:]
+    return np.mean(index.search(users, k).scores >= truth - 1e-5 * np.abs(truth))
+
+
+@pytest.mark.parametrize(
+    ("items", "options", "reason"),
+    [
+        (ITEMS[:4_999], {}, "there are only 4,999 items"),
+        (ITEMS, {"target_recall": 1.0}, "only it reaches a recall of 1"),
+        (ITEMS[:1], {"target_recall": 0.0}, "there are only 1 items"),
+    ],
+)
+def test_exact_search_without_measuring(items, options, reason, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("measured")
+
+    monkeypatch.setattr(tuning, "tuned", fail)
+    monkeypatch.setattr("tessella.index.tuned", fail)
+    index = ts.Index.build(items, **options)
+    assert index.plan.way == "exact"
+    assert reason in index.plan.reason
+    assert index.tiles is None
+    assert index.memory["tiles"] == 0
+    assert index.search(USERS).certified.all()
+
+
+@pytest.mark.parametrize(
+    ("way", "target"), [("tiles", 0.5), ("tiles", 0.9), ("tiles", 0.97), ("slots", 0.5), ("slots", 0.9)]
+)
+def test_the_recall_asked_for_is_reached(fastest, way, target):
+    fastest(way)
+    index = ts.Index.build(ITEMS, target_recall=target, queries=USERS)
+    plan = index.plan
+    assert plan.way == way
+    recall, at_least = plan.recall
+    assert target <= at_least <= recall == pytest.approx(measured_recall(index, USERS))
+    assert plan.trials[0][:4] == ("exact", "", 1.0, 1.0)
+    chosen = next(trial for trial in plan.trials if trial.way == way)
+    assert (chosen.recall, chosen.recall_low) == plan.recall
+    assert "300 queries given" in plan.reason
+    assert index.search(USERS).scored.mean() < (5_200 if way == "slots" else 500)
+    assert index.search(USERS, exact=True).certified.all()
+
+
+@pytest.mark.parametrize("way", ["exact", "slots"])
+def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, way):
+    fastest(way)
+    index = ts.Index.build(ITEMS)
+    assert index.plan.way == way
+    assert "2,000 queries made from the items" in index.plan.reason
+    assert index.tiles is None
+    assert index.memory["tiles"] == 0
+    plain = ts.Index.build(ITEMS, target_recall=1.0)
+    assert index.memory == plain.memory
+    with pytest.raises(ValueError, match="reach is for tiles, but the index has none"):
+        index.search(USERS, reach=0.5)
+
+
+def test_a_plan_survives_changes_files_and_rebuilding(fastest, tmp_path):
+    fastest("tiles")
+    index = ts.Index.build(ITEMS, queries=USERS)
+    plan = index.plan
+    assert plan.way == "tiles"
+    index.save(tmp_path / "items")
+    index.add(ITEMS[:5], 9_000 + np.arange(5))
+    for same in (index, ts.Index.load(tmp_path / "items"), pickle.loads(pickle.dumps(index))):  # noqa: S301
+        assert same.plan == plan
+        assert str(same.plan) == str(plan)
+        assert same.tiles == index.tiles is not None
+    index.rebuild()
+    assert index.plan == plan
+    assert index.memory["tiles"] > 0
+
+
+def test_a_plan_prints_what_was_measured(fastest):
+    fastest("tiles")
+    plan = ts.Index.build(ITEMS, queries=USERS).plan
+    lines = str(plan).splitlines()
+    assert lines[0].startswith(f"tiles search with a reach of {plan.reach:g}: the fastest on 300 queries given")
+    assert [line.split()[0] for line in lines[2:]] == ["exact", "tiles", "slots"]
+    assert all("recall 1.0000 (at least" in line for line in lines[2:3])
+    assert str(ts.Index.build(np.eye(3)).plan).startswith("exact search: there are only 3 items")
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_tuning_sets_the_plan(fastest, k):
+    fastest("tiles")
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    before = index.search(USERS[0], 5, exact=True)
+    plan = index.tune(USERS, 0.9, k)
+    assert index.plan is plan
+    assert plan.way == "tiles"
+    assert 0.9 <= plan.recall[1] <= plan.recall[0] == pytest.approx(measured_recall(index, USERS, k))
+    assert index.version == 0
+    np.testing.assert_array_equal(index.search(USERS[0], 5, exact=True).ids, before.ids)
+    loose, strict = (index.tune(USERS, target, k).reach for target in (0.3, 0.99))
+    assert loose <= plan.reach <= strict
+    assert loose < strict
+    assert index.tune(USERS, 1.0, k).way in ("exact", "tiles")
+    assert index.plan.recall == (1.0, 1.0)
+    assert index.tune(target_recall=0.8).recall[1] >= 0.8
+
+
+def test_tuning_where_there_are_fewer_items_than_answers(rng):
+    index = ts.Index.build(rng.standard_normal((6, 4)), schema=ts.LearnedTiles())
+    assert index.tune(rng.standard_normal((20, 4)), 0.9, k=50).recall == (1.0, 1.0)
+
+
+def test_slots_are_tuned_for_an_index_without_tiles(fastest):
+    fastest("slots")
+    index = ts.Index.build(ITEMS, target_recall=1.0)
+    plan = index.tune(USERS, 0.8)
+    assert plan.way == "slots"
+    assert {trial.way for trial in plan.trials} == {"exact", "slots"}
+    assert index.search(USERS).scored.max() <= 10 * plan.budget_per_answer
+
+
+def test_few_queries_prove_little(fastest):
+    """That all of three queries find all does not show that 95 of 100 answers are found."""
+    fastest("tiles")
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    assert index.tune(USERS[:3], 0.95).recall == (1.0, 1.0)
+    assert index.plan.way == "exact" or index.plan.reach == 1
+    plan = index.tune(USERS, 0.95)
+    assert plan.way == "tiles"
+    assert 0.95 <= plan.recall[1] < plan.recall[0]
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e19, 1.6e38])
+def test_items_of_any_size_can_be_tuned_for(size):
+    for shape in (ITEMS, ITEMS * 0.3 ** np.arange(16)):
+        index = ts.Index.build((shape / np.linalg.norm(shape, axis=1).max() * size).astype(np.float32))
+        assert 0.95 <= index.plan.recall[1] <= index.plan.recall[0] <= 1
+        for sample in tuning.plausible_samples(index._state):
+            assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
+
+
+def test_items_without_length_can_be_tuned_for():
+    assert ts.Index.build(np.zeros((5_000, 3))).search(USERS[:2, :3]).scores.tolist() == [[0.0] * 10] * 2
+
+
+BAD = [
+    (lambda index: index.tune(USERS[:0]), "queries has 0 rows, but at least 1 is needed to measure recall."),
+    (lambda index: index.tune(USERS[:, :5]), "queries has 5 columns, but 16 are expected."),
+    (lambda index: index.tune(USERS[0]), "queries has 1 dimensions, but must have 2"),
+    (lambda index: index.tune(np.full((1, 16), np.nan)), "queries holds nan in row 0, column 0;"),
+    (lambda index: index.tune(USERS * 1e37), "their product is too large for float32"),
+    (lambda index: index.tune(USERS, -0.1), "target_recall is -0.1, but must be from 0 to 1."),
+    (lambda index: index.tune(USERS, 1.1), "target_recall is 1.1, but must be from 0 to 1."),
+    (lambda index: index.tune(USERS, np.nan), "target_recall is nan, but must be from 0 to 1."),
+    (lambda index: index.tune(USERS, "all"), "target_recall is a number, not str."),
+    (lambda index: index.tune(USERS, k=0), "k is 0, but must be"),
+    (lambda index: index.tune(USERS, k=1.5), "k is a whole number, not float."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
+def test_bad_input_changes_nothing(call, sentence):
+    index = ts.Index.build(ITEMS[:500], schema=ts.LearnedTiles())
+    state = index._state
+    with pytest.raises((TypeError, ValueError)) as raised:
+        call(index)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert index._state is state
+
+
+def test_an_empty_index_cannot_be_tuned():
+    index = ts.Index.build(ITEMS[:50], schema=ts.LearnedTiles())
+    index.remove(index.ids)
+    state = index._state
+    with pytest.raises(ValueError, match="the index holds no items, but at least 1 is needed to tune; add some first"):
+        index.tune(USERS)
+    assert index._state is state
