@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
@@ -347,32 +347,39 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    items: Annotated[int | None, typer.Option(help="Items of a synthetic draw.", show_default=False)] = None,
+    users: Annotated[int | None, typer.Option(help="Users of a synthetic draw.", show_default=False)] = None,
+    factors: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="Width of synthetic factors; may be given again.", show_default=False),
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of factors and of random vectors.", show_default=False)
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, times aside.")] = 0,
     overwrite: OVERWRITE = False,
 ) -> None:
     """Run the paper's experiments again, and write a report."""
-    from tessella.evaluation import report  # noqa: PLC0415 - no other command needs them
+    from tessella.evaluation import document, problems  # noqa: PLC0415 - no other command needs them
+    from tessella.evaluation.claims import claims  # noqa: PLC0415
     from tessella.evaluation.reproduce import reproduce as reproduced  # noqa: PLC0415
 
     if not out.parent.is_dir():
         raise FileNotFoundError(f"{out} cannot be written: there is no folder {out.parent}.")
-    with contextlib.ExitStack() as stack:
-
-        def started(total: int) -> Callable[[], None]:
-            advance = stack.enter_context(_bar(total, "Measuring"))
-            return lambda: advance(1)
-
-        results = reproduced(what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, started=started)
-    for where, goal, seen, verdict in report.goal_rows(results):
+    usual = problems.QUICK if quick else problems.FULL
+    scale = problems.resized(usual, n_items=items, n_users=users, n_draws=draws, widths=tuple(factors or ()))
+    with _steps() as tell:
+        results = reproduced(
+            what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, scale=scale, tell=tell
+        )
+    for where, goal, seen, verdict in document.goal_rows(results):
         typer.echo(f"{verdict:<10} {where}: {goal}: {seen}")
     for problem in results["problems"].values():
         if "rmse" in problem:
             typer.echo(f"{'':<10} {problem['title']}: held-out RMSE {problem['rmse']:.3f}")
     for reason in results["left_out"]:
         typer.echo(f"left out   {reason}")
-    typer.echo(
-        f"{out / 'report.html'}: {len(results['problems'])} problems, {len(report.claims(results))} claims judged"
-    )
+    typer.echo(f"{out / 'report.html'}: {len(results['problems'])} problems, {len(claims(results))} claims judged")
 
 
 def _check_place(path: Path, overwrite: bool) -> None:
@@ -439,14 +446,26 @@ def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrit
 
 
 @contextlib.contextmanager
-def _bar(n_users: int, doing: str = "Searching") -> Iterator[Callable[[int], None]]:
+def _bar(n_users: int) -> Iterator[Callable[[int], None]]:
     """A bar, if there is a terminal to show it, and what moves it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("Searching"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield functools.partial(bar.advance, bar.add_task("", total=n_users))
+
+
+@contextlib.contextmanager
+def _steps() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar of steps, each with its name, if there is a terminal to show it, and what moves it."""
+    if not sys.stderr.isatty():
+        yield lambda _doing, _done, _total: None
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Starting", total=None)
+        yield lambda doing, done, total: bar.update(task, description=doing, completed=done, total=total)
 
 
 def _show(answers: tables.Answers, n_users: int) -> None:
