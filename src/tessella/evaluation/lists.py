@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.evaluation.methods import BASELINES, METHODS, Settings, budget_of, candidates, weighted_index
+from tessella.evaluation.methods import BASELINES, METHODS, Settings, budget_of, candidates, not_scored, weighted_index
 from tessella.evaluation.metrics import coverage, ndcg, speed_up, tie_aware_recall
 from tessella.evaluation.problems import KAPPA, Draw, Problem, Scale
 from tessella.index import Index
@@ -24,6 +24,8 @@ BRUTE_FORCE = "brute-force"
 NAMES = {**METHODS, BRUTE_FORCE: "NumPy brute force"}
 _TRIES = 3
 
+Answer = tuple[NDArray[np.int64], NDArray[np.float64]]  # ids, and the share of items that each query discards
+
 
 class Way(NamedTuple):
     """A way to answer all queries of a draw."""
@@ -31,7 +33,7 @@ class Way(NamedTuple):
     method: str
     budget: str | None  # of a baseline
     settings: Settings
-    answer: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]  # ids, and how many items each query scored
+    answer: Callable[[], Answer]
 
 
 def final_lists(
@@ -54,10 +56,10 @@ def final_lists(
     lists, times = [], []
     brute_force = math.nan
     for way in _ways(draw, found, scale):
-        (ids, scored), seconds = _timed(way.answer)
+        (ids, shares), seconds = _timed(way.answer)
         brute_force = seconds if way.method == BRUTE_FORCE else brute_force
         found_scores = np.where(ids >= 0, np.take_along_axis(scores, np.maximum(ids, 0), axis=1), -np.inf)
-        share = float(1 - scored.mean() / len(draw.items))
+        share = float(shares.mean())
         named = {"method": way.method, "budget": way.budget, "settings": way.settings}
         recall = float(tie_aware_recall(ids, found_scores, best).mean())
         lists.append(
@@ -95,14 +97,12 @@ def _ways(draw: Draw, found: dict[str, Any], scale: Scale) -> Iterator[Way]:
                 )
 
 
-def _searched(
-    index: Index, draw: Draw, *, budget: int | None = None, max_slots: int | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _searched(index: Index, draw: Draw, *, budget: int | None = None, max_slots: int | None = None) -> Answer:
     found = index.search(draw.users, KAPPA, budget=budget, max_slots=max_slots, threads=1)
-    return found.ids, found.scored
+    return found.ids, not_scored(found, len(draw.items))
 
 
-def _scored(choose: Callable[[NDArray[np.float32]], Any], draw: Draw) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _scored(choose: Callable[[NDArray[np.float32]], Any], draw: Draw) -> Answer:
     """The best of each query's candidates."""
     chosen = choose(draw.users)
     ids = np.full((len(draw.users), KAPPA), -1)
@@ -110,12 +110,12 @@ def _scored(choose: Callable[[NDArray[np.float32]], Any], draw: Draw) -> tuple[N
         items = chosen.indices[chosen.indptr[row] : chosen.indptr[row + 1]]
         top = items[_best(draw.items[items] @ user)]
         ids[row, : len(top)] = top
-    return ids, np.diff(chosen.indptr)
+    return ids, 1 - np.diff(chosen.indptr) / len(draw.items)
 
 
-def _brute_force(draw: Draw) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _brute_force(draw: Draw) -> Answer:
     scores = draw.users @ draw.items.T
-    return np.stack([_best(row) for row in scores]), np.full(len(draw.users), len(draw.items))
+    return np.stack([_best(row) for row in scores]), np.zeros(len(draw.users))
 
 
 def _best(scores: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -124,7 +124,7 @@ def _best(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     return top[np.argsort(-scores[top], kind="stable")]
 
 
-def _timed(answer: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
     """An answer, and the seconds that the fastest of a few tries took, on one thread."""
     seconds = math.inf
     with _one_thread():

@@ -20,6 +20,7 @@ from tessella.index import Index
 from tessella.mapping.slots import CounterTree
 from tessella.mapping.sparse_map import SparseMap
 from tessella.mapping.tessellation import Ternary
+from tessella.results import SearchResult
 from tessella.schema import Schema
 
 BASELINES = ("srp", "superbit", "concomitant", "pca-tree")
@@ -139,13 +140,18 @@ def _weighted(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Poi
     for share in scale.shares:
         found = index.search(draw.users, KAPPA, budget=budget_of(share, n_items), max_slots=width)
         settings = {"threshold": WEIGHTED_THRESHOLD, "share": share}
-        yield Point(settings, 1 - found.scored / n_items, _found(best, found.ids), lookups, 0, filed)
+        yield Point(settings, not_scored(found, n_items), _found(best, found.ids), lookups, 0, filed)
 
 
 def _exact(draw: Draw, best: NDArray[np.int64], _scale: Scale) -> Iterator[Point]:
     """The proven top, by bounds."""
     found = Index.build(draw.items).search(draw.users, KAPPA)
-    yield Point({}, 1 - found.scored / len(draw.items), _found(best, found.ids), 0, 0, 1)
+    yield Point({}, not_scored(found, len(draw.items)), _found(best, found.ids), 0, 0, 1)
+
+
+def not_scored(found: SearchResult, n_items: int) -> NDArray[np.float64]:
+    """The share of items that each answer did without; where slots gave too few, some were scored twice."""
+    return 1 - np.minimum(found.scored, n_items) / n_items
 
 
 def _found(best: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.bool_]:
