@@ -243,7 +243,9 @@ def list_rows(problem: dict[str, Any], times: list[dict[str, Any]]) -> list[tupl
     for row, timed in zip(problem["lists"], times, strict=True):
         gains = problem["methods"].get(row["method"], {}).get("mean_gain_of_ours", {})
         gain = gains.get(row["budget"])
-        name = NAMES[row["method"]] + (f", {row['settings']['share']:.1%}" if row["method"] == "weighted" else "")
+        name = NAMES[row["method"]] + (
+            f", {row['settings']['share']:.1%} scored" if row["method"] == "weighted" else ""
+        )
         rows.append(
             (
                 name,

@@ -19,6 +19,7 @@ h2 { margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; }
+.wide:not(.prose) td { white-space: nowrap; }
 img { width: 100%; height: auto; background: #fff; border-radius: 6px; }
 figure { margin: 1.5rem 0; max-width: 50rem; }
 figcaption { font-size: 0.85rem; }
