@@ -113,6 +113,7 @@ def test_both_forms_of_the_larger_set_are_read(folder):
         ("", "holds no ratings"),
         ("\n \n", "holds no ratings"),
         ("1\t2\t3\n", r"line 1 is '1\\t2\\t3', not four whole numbers for user, item, rating and timestamp\.$"),
+        ("1\t2\t3\n" * 4, "cannot be read as ratings: line 1 is"),
         ("1\t2\tgood\t9\n", "cannot be read as ratings: line 1 is"),
         ("1\t2\t3\t9\n1\t2\n", "cannot be read as ratings: line 2 is"),
         ("1\t2\t3\t9\n1\t\t4\t9\n", "cannot be read as ratings: line 2 is"),

@@ -108,20 +108,20 @@ def _parsed(text: bytes, published: _Published, name: str) -> Ratings:
     lines = text.decode("latin-1")
     if not lines.strip():
         raise ValueError(f"{name} holds no ratings.")
+    spaced = io.StringIO(lines.replace(published.separator, " "))
     try:
-        columns = np.loadtxt(
-            io.StringIO(lines.replace(published.separator, " ")), dtype=np.int64, ndmin=2, comments=None
-        ).reshape(-1, 4)
+        columns = np.loadtxt(spaced, dtype=np.int64, ndmin=2, comments=None)
     except ValueError:
-        wrong = _wrong_line(lines.split("\n"), published.separator)
-        raise ValueError(f"{name} cannot be read as ratings: {wrong}.") from None
+        columns = np.empty((0, 0), np.int64)
+    if columns.shape[1] != 4:
+        raise ValueError(f"{name} cannot be read as ratings: {_wrong_line(lines, published.separator)}.")
     return _numbered(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.float64), columns[:, 3], name)
 
 
-def _wrong_line(lines: list[str], separator: str) -> str:
+def _wrong_line(lines: str, separator: str) -> str:
     """The first line that is no rating, in words."""
     whole = re.compile(r"\s*-?\d{1,18}\s*", re.ASCII)
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines.split("\n"), 1):
         cells = line.split(separator)
         if line.strip() and (len(cells) != 4 or not all(map(whole.fullmatch, cells))):
             shown = line if len(line) <= 40 else f"{line[:40]}..."
