@@ -55,7 +55,7 @@ class PCATree:
     spill : float, default 0.0
         How far from the median, in quantiles from 0 to 0.5, a query still goes both ways. Larger values find more and
         leave more candidates. Items are filed once, whatever the spill (a virtual spill tree; Dasgupta and Sinha,
-        COLT 2013), so candidate sets only grow with it. Fixed.
+        COLT 2013), so candidate sets only grow with it, and `with_spill` changes it later.
 
     Examples
     --------

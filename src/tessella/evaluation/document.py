@@ -111,7 +111,7 @@ def document(results: dict[str, Any], times: dict[str, Any], figures: Iterable[t
         Heading(1, "The paper's claims, measured"),
         Text(
             "Bhowmik, Liu, Zhong, Bhaskar and Rajan, Geometry Aware Mappings for High Dimensional Sparse Factors, "
-            "AISTATS 2016. This page is written by"
+            "AISTATS 2016. The numbers come from"
         ),
         Code(results["command"]),
         Heading(2, "In short"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tessella.evaluation import plots
-from tessella.evaluation.document import document, goal_rows
+from tessella.evaluation.document import Text, document, goal_rows
 from tessella.evaluation.render import as_html, as_markdown
 
 TABLES = ("points", "matched", "lists", "times", "goals")
@@ -78,7 +78,9 @@ def paper_page(results: dict[str, Any]) -> str:
     results : dict
         From `summary`.
     """
-    return as_markdown(document(results, results["times"]))
+    title, *rest = document(results, results["times"])
+    source = Text("Written by `docs/make_paper.py` from [paper-results.json](paper-results.json).")
+    return as_markdown([title, source, *rest])
 
 
 def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:

@@ -64,7 +64,7 @@ def reproduce(
         asked, left_out = _problems(kind, size, seed, data, quick=quick, tell=lambda doing: tell(doing, 0, None))
         found, times = _measured(asked, size, tell)
         results = {
-            "command": _command(kind, seed, quick=quick, size=size, usual=usual),
+            "command": _command(kind, seed, data, quick=quick, size=size, usual=usual),
             "seed": seed,
             "quick": quick,
             "versions": versions(),
@@ -107,9 +107,11 @@ def _measured(asked: list[Problem], size: Scale, tell: Tell) -> tuple[dict[str, 
     return found, times
 
 
-def _command(kind: str, seed: int, *, quick: bool, size: Scale, usual: Scale) -> str:
+def _command(kind: str, seed: int, data: Path | None, *, quick: bool, size: Scale, usual: Scale) -> str:
     """The command that gives these numbers, wherever its data and its output are."""
     words = ["tessella", "reproduce", kind, *(["--quick"] if quick else []), "--seed", str(seed)]
+    if data is not None and kind != "synthetic":
+        words += ["--data", "FOLDER"]
     if kind != "movielens":
         for name in ("items", "users"):
             if getattr(size, f"n_{name}") != getattr(usual, f"n_{name}"):
