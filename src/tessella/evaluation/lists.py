@@ -4,9 +4,7 @@ Candidates of ours as in the paper and of the baselines are scored by the same c
 weighted and exact search score inside the index.
 """
 
-import contextlib
 import functools
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -125,25 +123,10 @@ def _best(scores: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
-    """An answer, and the seconds that the fastest of a few tries took, on one thread."""
+    """An answer, and the seconds that the fastest of a few tries took."""
     seconds = math.inf
-    with _one_thread():
-        for _ in range(_TRIES):
-            start = time.perf_counter()
-            answered = answer()
-            seconds = min(seconds, time.perf_counter() - start)
+    for _ in range(_TRIES):
+        start = time.perf_counter()
+        answered = answer()
+        seconds = min(seconds, time.perf_counter() - start)
     return answered, seconds
-
-
-def one_thread() -> bool:
-    """Whether NumPy can be held to one thread, which takes threadpoolctl."""
-    return importlib.util.find_spec("threadpoolctl") is not None
-
-
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    if not one_thread():
-        return contextlib.nullcontext()
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra
-
-    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(1)
-    return limits

@@ -193,12 +193,25 @@ def _hashes(method: str, draw: Draw, best: NDArray[np.int64], scale: Scale) -> I
         for tables in scale.tables:
             settings = {**code, "tables": tables}
             for asked, filed in itertools.islice(pairs, tables - done):
-                inside |= asked[:, None] == filed
+                _unite(inside, asked, filed)
             done = tables
             point = _from_candidates(inside, best, settings, tables, tables * projections, tables)
             if tables > 1 and point.discarded.mean() < LEAST_DISCARDED:
                 break
             yield point
+
+
+def _unite(inside: NDArray[np.bool_], asked: NDArray[Any], filed: NDArray[Any]) -> None:
+    """Add the candidates of one table, bucket by bucket, or pair by pair where buckets are large."""
+    order = np.argsort(filed, kind="stable")
+    first, last = (np.searchsorted(filed, asked, side, sorter=order) for side in ("left", "right"))
+    sizes = last - first
+    if sizes.sum() > inside.size // 32:
+        inside |= asked[:, None] == filed
+        return
+    rows = np.repeat(np.arange(len(asked)), sizes)
+    places = np.arange(len(rows)) + np.repeat(last - np.cumsum(sizes), sizes)
+    inside[rows, order[places]] = True
 
 
 def _pairs(method: str, code: Settings, draw: Draw, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:

@@ -16,7 +16,7 @@ from typing import Any
 from tessella import __version__, _check
 from tessella.evaluation import plots, problems, report
 from tessella.evaluation.experiments import run
-from tessella.evaluation.lists import final_lists, one_thread
+from tessella.evaluation.lists import final_lists
 from tessella.evaluation.methods import METHODS
 from tessella.evaluation.problems import FULL, QUICK, Problem, Scale
 
@@ -60,7 +60,7 @@ def reproduce(
     plots.pyplot()  # refused before the work, not after it
     usual = QUICK if quick else FULL
     size = scale or usual
-    with _new_folder(Path(out), overwrite) as folder:
+    with _new_folder(Path(out), overwrite) as folder, _one_thread() as alone:
         asked, left_out = _problems(kind, size, seed, data, quick=quick, tell=lambda doing: tell(doing, 0, None))
         found, times = _measured(asked, size, tell)
         results = {
@@ -68,12 +68,24 @@ def reproduce(
             "seed": seed,
             "quick": quick,
             "versions": versions(),
-            "one_thread": one_thread(),
+            "one_thread": alone,
             "left_out": left_out,
             "problems": found,
         }
         report.write(results, times, folder)
     return results
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[bool]:
+    """NumPy on one thread, if threadpoolctl is there: for times, and because its threads wait for each other's CPUs."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        yield False
+        return
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra
+
+    with threadpool_limits(1):
+        yield True
 
 
 def _problems(
