@@ -373,3 +373,17 @@ def test_movielens_factors_predict_held_out_ratings(tmp_path):
     assert found["rmse"] < 0.95
     assert found["methods"]["ours"]["matched"]["unlimited"]["by_popularity"]
     assert (tmp_path / "report" / "figures" / "movielens-100k-popularity.png").exists()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_draws_of_the_same_items_may_be_swept_together(method):
+    users, items, _ = synthetic_problems(TINY, 0)[0].draws[0]
+    draws = problems.shared_out(users, items, 20, 2, seed=3)
+    best = [methods.true_best(draw) for draw in draws]
+    apart = tuple(draw._replace(items=draw.items.copy()) for draw in draws)
+    pairs = zip(methods.sweep(method, draws, best, TINY), methods.sweep(method, apart, best, TINY), strict=True)
+    for together, each in pairs:
+        np.testing.assert_array_equal(together.discarded, each.discarded)
+        np.testing.assert_array_equal(together.hits, each.hits)
+        assert (together.settings, together.filed) == (each.settings, each.filed)
+        assert together.lookups == pytest.approx(each.lookups)

@@ -24,6 +24,7 @@ from tessella.results import SearchResult
 from tessella.schema import Schema
 
 BASELINES = ("srp", "superbit", "concomitant", "pca-tree")
+RANDOM = BASELINES[:3]  # those with random vectors, so that draws of the same items differ
 METHODS = {
     "ours": "ours, as in the paper",
     "weighted": "ours, weighted",
@@ -68,6 +69,8 @@ def true_best(draw: Draw) -> NDArray[np.int64]:
 
 def sweep(method: str, draws: tuple[Draw, ...], best: list[NDArray[np.int64]], scale: Scale) -> list[Point]:
     """The points of a method over its settings, where every draw has them."""
+    if method not in RANDOM and all(draw.items is draws[0].items for draw in draws):
+        draws, best = (draws[0]._replace(users=np.concatenate([draw.users for draw in draws])),), [np.concatenate(best)]
     parts = [
         {str(point.settings): point for point in _POINTS[method](draw, truth, scale)}
         for draw, truth in zip(draws, best, strict=True)
