@@ -23,7 +23,7 @@ BUDGET_NOTE = (
     "narrower budget allows at most k of them a query (k times k multiplications), and the widest as many tables as "
     "were tried. Within a budget the best setting of a sweep counts, or the best mixture of two that serve a share "
     "of the users each, for every method alike. Settings are chosen on the users they are judged on, ours and the "
-    "baselines' alike."
+    "baselines' alike. A method that discards more than asked even where it recovers most is compared there."
 )
 MAPPING_NOTE = (
     f"Weighted search uses ternary tiles, the counter tree, an absolute threshold of {WEIGHTED_THRESHOLD:g} and no "
