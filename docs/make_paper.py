@@ -14,8 +14,8 @@ PAGE = DOCS / "paper.md"
 def main() -> None:
     """Write the page, and the small results if a folder is given."""
     if len(sys.argv) > 1:
-        found = json.loads((Path(sys.argv[1]) / "results.json").read_text())
-        RESULTS.write_text(json.dumps(summary(found), indent=1) + "\n")
+        results, times = (json.loads((Path(sys.argv[1]) / f"{name}.json").read_text()) for name in ("results", "times"))
+        RESULTS.write_text(json.dumps(summary(results, times), indent=1) + "\n")
     PAGE.write_text(paper_page(json.loads(RESULTS.read_text())))
     print(f"wrote {PAGE.name}")
 

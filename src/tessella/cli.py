@@ -1,13 +1,12 @@
 """The command line: each command reads files, asks the index, and writes what it says."""
 
-import contextlib
 import enum
 import itertools
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -22,7 +21,7 @@ from typer.core import TyperGroup
 
 from tessella import __version__, answer_folder, storage, tables
 from tessella.index import Index
-from tessella.progress import bar
+from tessella.progress import bar, steps
 from tessella.results import SearchResult
 from tessella.retrieval.tiles import LearnedTiles
 
@@ -460,32 +459,39 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    items: Annotated[int | None, typer.Option(help="Items of a synthetic draw.", show_default=False)] = None,
+    users: Annotated[int | None, typer.Option(help="Users of a synthetic draw.", show_default=False)] = None,
+    factors: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="Width of synthetic factors; may be given again.", show_default=False),
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of factors and of random vectors.", show_default=False)
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, times aside.")] = 0,
     overwrite: OVERWRITE = False,
 ) -> None:
     """Run the paper's experiments again, and write a report."""
-    from tessella.evaluation import report  # noqa: PLC0415 - no other command needs them
+    from tessella.evaluation import document, problems  # noqa: PLC0415 - no other command needs them
+    from tessella.evaluation.claims import claims  # noqa: PLC0415
     from tessella.evaluation.reproduce import reproduce as reproduced  # noqa: PLC0415
 
     if not out.parent.is_dir():
         raise FileNotFoundError(f"{out} cannot be written: there is no folder {out.parent}.")
-    with contextlib.ExitStack() as stack:
-
-        def started(total: int) -> Callable[[], None]:
-            advance = stack.enter_context(bar(total, "Measuring"))
-            return lambda: advance(1)
-
-        results = reproduced(what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, started=started)
-    for where, goal, seen, verdict in report.goal_rows(results):
+    usual = problems.QUICK if quick else problems.FULL
+    scale = problems.resized(usual, n_items=items, n_users=users, n_draws=draws, widths=tuple(factors or ()))
+    with steps() as tell:
+        results = reproduced(
+            what.value, out, quick=quick, data=data, seed=seed, overwrite=overwrite, scale=scale, tell=tell
+        )
+    for where, goal, seen, verdict in document.goal_rows(results):
         typer.echo(f"{verdict:<10} {where}: {goal}: {seen}")
     for problem in results["problems"].values():
         if "rmse" in problem:
             typer.echo(f"{'':<10} {problem['title']}: held-out RMSE {problem['rmse']:.3f}")
     for reason in results["left_out"]:
         typer.echo(f"left out   {reason}")
-    typer.echo(
-        f"{out / 'report.html'}: {len(results['problems'])} problems, {len(report.claims(results))} claims judged"
-    )
+    typer.echo(f"{out / 'report.html'}: {len(results['problems'])} problems, {len(claims(results))} claims judged")
 
 
 def _check_place(path: Path, overwrite: bool) -> None:

@@ -4,9 +4,11 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -103,26 +105,36 @@ def movielens(path: str | os.PathLike[str] | None = None, size: Literal["100k", 
 
 def _parsed(text: bytes, published: _Published, name: str) -> Ratings:
     """Ratings from lines of user, item, rating and timestamp."""
-    lines = text.decode("latin-1").replace(published.separator, " ")
-    try:
-        columns = np.loadtxt(io.StringIO(lines), dtype=np.int64, ndmin=2, comments=None)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be read as ratings: {error}.") from None
-    if not columns.size:
+    lines = text.decode("latin-1")
+    if not lines.strip():
         raise ValueError(f"{name} holds no ratings.")
+    spaced = io.StringIO(lines.replace(published.separator, " "))
+    try:
+        columns = np.loadtxt(spaced, dtype=np.int64, ndmin=2, comments=None)
+    except ValueError:
+        columns = np.empty((0, 0), np.int64)
     if columns.shape[1] != 4:
-        raise ValueError(
-            f"{name} has {columns.shape[1]} columns, but ratings have 4: user, item, rating and timestamp."
-        )
+        raise ValueError(f"{name} cannot be read as ratings: {_wrong_line(lines, published.separator)}.")
     return _numbered(columns[:, 0], columns[:, 1], columns[:, 2].astype(np.float64), columns[:, 3], name)
+
+
+def _wrong_line(lines: str, separator: str) -> str:
+    """The first line that is no rating, in words."""
+    whole = re.compile(r"\s*-?\d{1,18}\s*", re.ASCII)
+    for number, line in enumerate(lines.split("\n"), 1):
+        cells = line.split(separator)
+        if line.strip() and (len(cells) != 4 or not all(map(whole.fullmatch, cells))):
+            shown = line if len(line) <= 40 else f"{line[:40]}..."
+            return f"line {number} is {shown!r}, not four whole numbers for user, item, rating and timestamp"
+    return "a line is not four whole numbers for user, item, rating and timestamp"
 
 
 def _unpacked(path: Path) -> Ratings:
     """Ratings from a sparse matrix of users x items."""
     try:
         matrix = scipy.sparse.coo_array(scipy.sparse.load_npz(path))
-    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is no sparse matrix from scipy.sparse.save_npz: {error}.") from None
+    except (ValueError, OSError, KeyError, zipfile.BadZipFile, zlib.error):
+        raise ValueError(f"{path} is damaged or no sparse matrix from scipy.sparse.save_npz.") from None
     if not matrix.nnz:
         raise ValueError(f"{path} holds no ratings.")
     users, items = (part.astype(np.int64) for part in matrix.coords)

@@ -32,3 +32,18 @@ def bar(
     columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as running:
         yield functools.partial(running.advance, running.add_task("", total=total, completed=begun))
+
+
+@contextlib.contextmanager
+def steps() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar of steps, each with its name, if there is a terminal to show it, and what moves it: name, done, total."""
+    if not sys.stderr.isatty():
+        yield lambda _doing, _done, _total: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as running:
+        task = running.add_task("Starting", total=None)
+        yield lambda doing, done, total: running.update(task, description=doing, completed=done, total=total)

@@ -86,6 +86,32 @@ def test_candidates_by_definition(depth, spill, rng):
         )
 
 
+@given(trees(), st.floats(0, 0.5), st.integers(0, 2**32))
+def test_visits_count_the_leaves_and_splits_of_shallower_trees(case, spill, seed):
+    items, depth = case
+    queries = np.random.default_rng(seed).choice(items.ravel(), (5, items.shape[1]))
+    trees = [PCATree(each, spill).fit(items) for each in range(1, depth + 1)]
+    leaves = [tree.visits(queries).leaves for tree in trees]
+    # The nodes of a level are the leaves of the tree that ends there; every query passes the root.
+    np.testing.assert_array_equal(trees[-1].visits(queries).splits, 1 + sum(leaves[:-1]))
+    assert (leaves[-1] <= (trees[-1].candidates(queries).toarray() > 0).sum(axis=1)).all()
+    assert (PCATree(depth).fit(items).visits(queries).leaves >= 1).all()
+
+
+def test_another_spill_fits_nothing_again(rng):
+    items, queries = rng.standard_normal((100, 7)), rng.standard_normal((30, 7))
+    tree = PCATree(4).fit(items)
+    other = tree.with_spill(0.3)
+    assert (tree.spill, other.spill) == (0, 0.3)
+    assert other._tree is tree._tree
+    expected = PCATree(4, 0.3).fit(items).candidates(queries).toarray()
+    np.testing.assert_array_equal(other.candidates(queries).toarray(), expected)
+    with pytest.raises(ValueError, match=r"spill is 0.6, but must be from 0 to 0.5"):
+        tree.with_spill(0.6)
+    with pytest.raises(ValueError, match="is not fitted"):
+        PCATree(4).with_spill(0.1)
+
+
 def test_blocks_change_nothing(rng, monkeypatch):
     items, queries = rng.standard_normal((100, 7)), rng.standard_normal((30, 7))
     expected = PCATree(4, spill=0.3).fit(items).candidates(queries).toarray()

@@ -1,7 +1,7 @@
 """PCA-tree: items halved again and again along the principal direction of each half."""
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -19,9 +19,23 @@ class Tree:
     """A full binary tree: node i has the children 2i + 1 and 2i + 2, and leaves come after all splits."""
 
     directions: NDArray[np.float64]  # (n_splits, n_factors)
-    low: NDArray[np.float64]  # a query goes right from here
-    high: NDArray[np.float64]  # and left up to here
+    places: tuple[NDArray[np.float64], ...]  # of each split: the projections of its items, sorted
     leaves: csr_array  # (n_leaves, n_items)
+
+
+class Visits(NamedTuple):
+    """What queries cost.
+
+    Attributes
+    ----------
+    leaves : ndarray of int64, shape (n_queries,)
+        Leaves that a query comes to.
+    splits : ndarray of int64, shape (n_queries,)
+        Splits on the way, with a projection each.
+    """
+
+    leaves: NDArray[np.int64]
+    splits: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +55,7 @@ class PCATree:
     spill : float, default 0.0
         How far from the median, in quantiles from 0 to 0.5, a query still goes both ways. Larger values find more and
         leave more candidates. Items are filed once, whatever the spill (a virtual spill tree; Dasgupta and Sinha,
-        COLT 2013), so candidate sets only grow with it. Fixed.
+        COLT 2013), so candidate sets only grow with it, and `with_spill` changes it later.
 
     Examples
     --------
@@ -72,7 +86,7 @@ class PCATree:
         _check.items_to_fit(item_factors)
         items = _check.all_factors(item_factors, "item_factors")
         _check.leaves_fit(self.depth, len(items))
-        object.__setattr__(self, "_tree", _grown(items, self.depth, self.spill))
+        object.__setattr__(self, "_tree", _grown(items, self.depth))
         return self
 
     def candidates(self, queries: ArrayLike) -> csr_array:
@@ -88,37 +102,76 @@ class PCATree:
         counts : scipy.sparse.csr_array of int32, shape (n_queries, n_items)
             1 for a candidate.
         """
-        tree: Tree = _check.fitted(getattr(self, "_tree", None), self)
-        asked = _check.all_factors(queries, "queries", tree.directions.shape[1])
-        rows, nodes = np.arange(len(asked)), np.zeros(len(asked), np.int64)
-        for _ in range(self.depth):
-            places = _projections(asked, rows, tree.directions, nodes)
-            left, right = places <= tree.high[nodes], places >= tree.low[nodes]
-            rows = np.concatenate([rows[left], rows[right]])
-            nodes = np.concatenate([2 * nodes[left] + 1, 2 * nodes[right] + 2])
+        tree, asked = self._asked(queries)
+        rows, nodes = self._routes(tree, asked)[-1]
         leaves = nodes - len(tree.directions)
         reached = csr_array((np.ones(len(rows), np.int32), (rows, leaves)), shape=(len(asked), tree.leaves.shape[0]))
         counts = csr_array(reached @ tree.leaves)
         counts.sort_indices()
         return counts
 
+    def with_spill(self, spill: float) -> Self:
+        """The same tree with another spill; nothing is fitted again.
 
-def _grown(items: NDArray[np.float32], depth: int, spill: float) -> Tree:
+        Parameters
+        ----------
+        spill : float
+            From 0 to 0.5.
+        """
+        other = replace(self, spill=spill)
+        object.__setattr__(other, "_tree", _check.fitted(getattr(self, "_tree", None), self))
+        return other
+
+    def visits(self, queries: ArrayLike) -> Visits:
+        """What the candidates of each query cost.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors)
+            User factors.
+        """
+        tree, asked = self._asked(queries)
+        *inner, (rows, _) = self._routes(tree, asked)
+        passed = np.concatenate([each for each, _ in inner])
+        return Visits(np.bincount(rows, minlength=len(asked)), np.bincount(passed, minlength=len(asked)))
+
+    def _asked(self, queries: ArrayLike) -> tuple[Tree, NDArray[np.float32]]:
+        tree: Tree = _check.fitted(getattr(self, "_tree", None), self)
+        return tree, _check.all_factors(queries, "queries", tree.directions.shape[1])
+
+    def _routes(self, tree: Tree, asked: NDArray[np.float32]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Pairs of query and node, for each level from the root to the leaves."""
+        # A query goes right from the low quantile of a split's items, and left up to the high one.
+        ends = [0.5 - self.spill, 0.5 + self.spill]
+        low, high = np.array([np.quantile(places, ends) for places in tree.places]).T
+        rows, nodes = np.arange(len(asked)), np.zeros(len(asked), np.int64)
+        levels = [(rows, nodes)]
+        for _ in range(self.depth):
+            places = _projections(asked, rows, tree.directions, nodes)
+            left, right = places <= high[nodes], places >= low[nodes]
+            rows = np.concatenate([rows[left], rows[right]])
+            nodes = np.concatenate([2 * nodes[left] + 1, 2 * nodes[right] + 2])
+            levels.append((rows, nodes))
+        return levels
+
+
+def _grown(items: NDArray[np.float32], depth: int) -> Tree:
     n_splits = 2**depth - 1
     directions = np.empty((n_splits, items.shape[1]))
-    low, high = np.empty(n_splits), np.empty(n_splits)
+    sorted_places = []
     nodes = [np.arange(len(items))]
     for node in range(n_splits):
         inside = nodes[node]
         directions[node] = _principal_direction(items[inside].astype(np.float64))
         places = _projections(items, inside, directions, np.full(len(inside), node))
-        low[node], high[node] = np.quantile(places, [0.5 - spill, 0.5 + spill])
-        inside = inside[np.argsort(places, kind="stable")]
+        order = np.argsort(places, kind="stable")
+        sorted_places.append(places[order])
+        inside = inside[order]
         nodes += [inside[: len(inside) // 2], inside[len(inside) // 2 :]]
     starts = np.cumsum([0, *map(len, nodes[n_splits:])])
     filed = np.concatenate(nodes[n_splits:])
     leaves = csr_array((np.ones(len(filed), np.int32), filed, starts), shape=(n_splits + 1, len(items)))
-    return Tree(directions, low, high, leaves)
+    return Tree(directions, tuple(sorted_places), leaves)
 
 
 def _principal_direction(points: NDArray[np.float64]) -> NDArray[np.float64]:

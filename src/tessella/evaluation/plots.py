@@ -1,12 +1,15 @@
 """The paper's figures and two more, drawn from the numbers of a run. Needs matplotlib: the `plots` extra."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tessella.evaluation.experiments import BASELINES, BUDGETS, METHODS
+from tessella.evaluation.claims import at_target
+from tessella.evaluation.document import Figure
+from tessella.evaluation.frontiers import BUDGETS
+from tessella.evaluation.lists import BRUTE_FORCE, NAMES
+from tessella.evaluation.methods import BASELINES, METHODS
 
 # Okabe and Ito's colours, which colour-blind people tell apart; lines differ in marks, too.
 COLOURS = {
@@ -17,8 +20,18 @@ COLOURS = {
     "superbit": "#56B4E9",
     "concomitant": "#009E73",
     "pca-tree": "#E69F00",
+    BRUTE_FORCE: "#777777",
 }
-MARKS = {"ours": "o", "weighted": "D", "exact": "*", "srp": "s", "superbit": "^", "concomitant": "v", "pca-tree": "P"}
+MARKS = {
+    "ours": "o",
+    "weighted": "D",
+    "exact": "*",
+    "srp": "s",
+    "superbit": "^",
+    "concomitant": "v",
+    "pca-tree": "P",
+    BRUTE_FORCE: "X",
+}
 SHORT = {
     "ours": "ours",
     "weighted": "weighted",
@@ -29,6 +42,14 @@ SHORT = {
     "pca-tree": "PCA-\ntree",
 }
 COMPARED = ("ours", *BASELINES)
+CAPTIONS = {
+    "curve": "Recovery accuracy against the share of items discarded; dotted: where methods are compared.",
+    "bars": "Recovery accuracy where every method discards the same share; lines are 95% intervals over users.",
+    "histogram": "The share of items discarded, over users, at the setting nearest to the target.",
+    "mean": "The mean share discarded at that setting; lines show one standard deviation over users.",
+    "time": "Measured time of a query against the recall of its final list. Upper left is better.",
+    "popularity": "Recovery of the true top 10 by how often their items were rated, in fifths.",
+}
 
 
 def pyplot() -> Any:
@@ -51,8 +72,8 @@ def pyplot() -> Any:
     return plt
 
 
-def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[dict[str, str]]:
-    """Draw every figure as PNG and SVG into a folder; what each is called and shows.
+def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[tuple[str, Figure]]:
+    """Draw every figure as PNG and SVG into a folder; of which problem each is, what it is called and shows.
 
     Parameters
     ----------
@@ -65,28 +86,16 @@ def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[d
     """
     plt = pyplot()
     drawn = []
-
-    def keep(name: str, caption: str, figure: Any) -> None:
-        figure.savefig(folder / f"{name}.png", dpi=130, metadata={"Software": None})
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
-        plt.close(figure)
-        drawn.append({"name": name, "caption": caption})
-
-    kinds: tuple[tuple[str, Callable[..., Any], str], ...] = (
-        ("curve", _curves, "Recovery accuracy against the share of items discarded. Upper right is better."),
-        ("bars", _bars, "Recovery accuracy where every method discards the same share, with 95% intervals over users."),
-        ("histogram", _histograms, "The share of items discarded, over users, at the setting nearest to the target."),
-        ("mean", _means, "The mean share discarded at that setting; bars show one standard deviation over users."),
-    )
     for name, problem in results["problems"].items():
-        for kind, function, caption in kinds:
-            keep(f"{name}-{kind}", f"{problem['title']}. {caption}", function(plt, problem))
-        if problem["methods"]["ours"]["matched"]["unlimited"] and _popularity(problem, "ours"):
-            text = "Recovery of the true top 10 by how often their items were rated, in fifths."
-            keep(f"{name}-popularity", f"{problem['title']}. {text}", _popularities(plt, problem))
-        if name in times:
-            text = "Measured time of a query, one thread, against recall. Upper left is better."
-            keep(f"{name}-time", f"{problem['title']}. {text}", _times(plt, times[name], problem["title"]))
+        figures = {kind: function(plt, problem) for kind, function in _FIGURES.items()}
+        figures["time"] = _times(plt, times[name], problem["title"], one_thread=results["one_thread"])
+        if _popularity(problem, "ours"):
+            figures["popularity"] = _popularities(plt, problem)
+        for kind, figure in figures.items():
+            figure.savefig(folder / f"{name}-{kind}.png", dpi=130, metadata={"Software": None})
+            figure.savefig(folder / f"{name}-{kind}.svg", metadata={"Date": None, "Creator": None})
+            plt.close(figure)
+            drawn.append((name, Figure(f"{name}-{kind}", f"{problem['title']}. {CAPTIONS[kind]}")))
     return drawn
 
 
@@ -146,17 +155,10 @@ def _bars(plt: Any, problem: dict[str, Any]) -> Any:
     return figure
 
 
-def _near(problem: dict[str, Any], method: str) -> dict[str, Any] | None:
-    """A method at the target: ours as it is, baselines with look-ups as few as ours."""
-    parts = problem["methods"][method]["matched"]
-    found: dict[str, Any] | None = parts.get("tables") or parts["unlimited"]
-    return found
-
-
 def _histograms(plt: Any, problem: dict[str, Any]) -> Any:
     figure, panels = plt.subplots(1, len(COMPARED), figsize=(11, 3), sharey=True, layout="constrained")
     for axes, method in zip(panels, COMPARED, strict=True):
-        found = _near(problem, method)
+        found = at_target(problem, method, "tables")
         axes.set_title(SHORT[method].replace("-\n", "-").replace("\n", " "), fontsize=9)
         axes.set_xlim(0, 100)
         if found is None:
@@ -175,13 +177,13 @@ def _histograms(plt: Any, problem: dict[str, Any]) -> Any:
 def _means(plt: Any, problem: dict[str, Any]) -> Any:
     figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
     for place, method in enumerate(COMPARED):
-        found = _near(problem, method)
+        found = at_target(problem, method, "tables")
         if found:
             near = found["near"]
             style = {"color": COLOURS[method], "capsize": 4, "ecolor": "#444444"}
             axes.bar(place, 100 * near["discarded"], 0.6, yerr=100 * near["discarded_sd"], **style)
             text = f"recovers\n{near['recovery']['mean']:.2f}"
-            axes.text(place, 3, text, ha="center", fontsize="small", color="white", fontweight="bold")
+            axes.text(place, 3, text, ha="center", fontsize="small", color="black", fontweight="bold")
     axes.set_xticks(range(len(COMPARED)), [SHORT[method] for method in COMPARED])
     axes.set_ylim(0, 105)
     axes.set_ylabel("items discarded, mean and s.d. (%)")
@@ -192,7 +194,7 @@ def _means(plt: Any, problem: dict[str, Any]) -> Any:
 
 
 def _popularity(problem: dict[str, Any], method: str) -> list[dict[str, float]]:
-    found = _near(problem, method)
+    found = at_target(problem, method, "tables")
     return [] if found is None else found.get("by_popularity", [])
 
 
@@ -215,23 +217,35 @@ def _popularities(plt: Any, problem: dict[str, Any]) -> Any:
     return figure
 
 
-def _times(plt: Any, rows: list[dict[str, Any]], title: str) -> Any:
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    styles = {
-        METHODS["weighted"]: (COLOURS["weighted"], "D", "-"),
-        METHODS["exact"]: (COLOURS["exact"], "*", ""),
-        "NumPy brute force": (COLOURS["srp"], "s", ""),
-    }
-    for name, (colour, mark, line) in styles.items():
-        points = [(1e6 * row["seconds"], row["recall"]) for row in rows if row["method"] == name]
-        axes.plot(*np.array(points).T, color=colour, marker=mark, linestyle=line or "none", label=name, markersize=7)
+def _times(plt: Any, rows: list[dict[str, Any]], title: str, *, one_thread: bool) -> Any:
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415 - an extra
+
+    figure, axes = plt.subplots(figsize=(7, 4.6), layout="constrained")
+    for method, name in NAMES.items():
+        kinds = ("tables", "unlimited") if method in BASELINES else (None,)
+        for budget in kinds:
+            points = [
+                (1e6 * row["seconds"], row["tie_aware_recall"])
+                for row in rows
+                if row["method"] == method and row["budget"] == budget
+            ]
+            if points:
+                label = name if budget is None else f"{name}, {'few' if budget == 'tables' else 'many'} look-ups"
+                style = {"color": COLOURS[method], "marker": MARKS[method], "label": label, "markersize": 7}
+                filled = "none" if budget == "unlimited" else "full"
+                line = "-" if len(points) > 1 else "none"
+                axes.plot(*np.array(points).T, linestyle=line, fillstyle=filled, **style)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("{x:g}")
-    axes.tick_params(axis="x", which="minor", labelsize="x-small")
-    axes.set_xlabel("time of a query, one thread, in a batch (microseconds)")
-    axes.set_ylabel("recall at 10")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(f"time of a query in a batch, {'one thread' if one_thread else 'all threads'} (microseconds)")
+    axes.set_ylabel("tie-aware recall at 10")
+    axes.set_ylim(0, 1.03)
     axes.set_title(title)
     axes.grid(alpha=0.25, which="both")
-    _legend_below(figure, 3)
+    _legend_below(figure, 2)
     return figure
+
+
+_FIGURES = {"curve": _curves, "bars": _bars, "histogram": _histograms, "mean": _means}

@@ -1,27 +1,27 @@
-"""The paper's experiments from end to end: factors, sweeps, figures, report."""
+"""The paper's experiments from end to end: factors, sweeps, final lists, figures, report."""
 
 import contextlib
+import importlib.metadata
+import importlib.util
+import itertools
 import os
+import platform
+import secrets
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tessella.evaluation import experiments, plots, report
-from tessella.evaluation.experiments import FULL, METHODS, QUICK, Problem, Scale
+from tessella import __version__, _check
+from tessella.evaluation import plots, problems, report
+from tessella.evaluation.experiments import run
+from tessella.evaluation.lists import final_lists
+from tessella.evaluation.methods import METHODS
+from tessella.evaluation.problems import FULL, QUICK, Problem, Scale
 
-
-def problems_for(
-    kind: str, scale: Scale, seed: int, data: Path | None, *, quick: bool
-) -> tuple[list[Problem], list[str]]:
-    """The problems to work on, and what had to be left out."""
-    left_out: list[str] = []
-    problems: list[Problem] = []
-    if kind in ("movielens", "all"):  # first: it may lack data
-        problems, left_out = experiments.movielens_problems(data, scale, seed, more=not quick)
-    if kind in ("synthetic", "all"):
-        problems = experiments.synthetic_problems(scale, seed) + problems
-    return problems, left_out
+KINDS = ("synthetic", "movielens", "all")
+Tell = Callable[[str, int, int | None], None]
 
 
 def reproduce(
@@ -33,7 +33,7 @@ def reproduce(
     seed: int = 0,
     overwrite: bool = False,
     scale: Scale | None = None,
-    started: Callable[[int], Callable[[], None]] = lambda _total: lambda: None,
+    tell: Tell = lambda _doing, _done, _total: None,
 ) -> dict[str, Any]:
     """Run the experiments and write the report into a folder, whole or not at all; its numbers.
 
@@ -50,27 +50,26 @@ def reproduce(
     seed : int, default 0
         The same seed gives the same numbers, times aside.
     overwrite : bool, default False
-        Whether to replace a folder that stands there.
+        Whether to replace a report that stands there.
     scale : Scale, default None
         How much work to do, if not what `quick` says.
-    started : callable
-        Called with the number of steps; what it gives is called after each.
+    tell : callable
+        Called before each step with what is being done, how many steps are done, and of how many, once that is known.
     """
+    _check.one_of(kind, "kind", KINDS)
     plots.pyplot()  # refused before the work, not after it
-    size = scale or (QUICK if quick else FULL)
-    with _new_folder(out, overwrite) as folder:
-        problems, left_out = problems_for(kind, size, seed, data, quick=quick)
-        advance = started(len(problems) * len(METHODS))
-        found = {problem.name: experiments.run(problem, size, advance) for problem in problems}
-        times = {problem.name: experiments.times(problem, size) for problem in problems}
-        command = f"tessella reproduce {kind}{' --quick' if quick else ''} --seed {seed}"
+    usual = QUICK if quick else FULL
+    size = scale or usual
+    with _new_folder(Path(out), overwrite) as folder, _one_thread() as alone:
+        asked, left_out = _problems(kind, size, seed, data, quick=quick, tell=lambda doing: tell(doing, 0, None))
+        found, times = _measured(asked, size, tell)
         results = {
-            "command": command,
+            "command": _command(kind, seed, data, quick=quick, size=size, usual=usual),
             "seed": seed,
             "quick": quick,
-            "versions": experiments.versions(),
+            "versions": versions(),
+            "one_thread": alone,
             "left_out": left_out,
-            "goals": experiments.goals(found),
             "problems": found,
         }
         report.write(results, times, folder)
@@ -78,18 +77,103 @@ def reproduce(
 
 
 @contextlib.contextmanager
+def _one_thread() -> Iterator[bool]:
+    """NumPy on one thread, if threadpoolctl is there: for times, and because its threads wait for each other's CPUs."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        yield False
+        return
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra
+
+    with threadpool_limits(1):
+        yield True
+
+
+def _problems(
+    kind: str, size: Scale, seed: int, data: Path | None, *, quick: bool, tell: Callable[[str], None]
+) -> tuple[list[Problem], list[str]]:
+    """The problems to work on, and what had to be left out."""
+    left_out: list[str] = []
+    found: list[Problem] = []
+    if kind in ("movielens", "all"):  # first: it may lack data
+        found, left_out = problems.movielens_problems(data, size, seed, more=not quick, tell=tell)
+    if kind in ("synthetic", "all"):
+        found = problems.synthetic_problems(size, seed) + found
+    return found, left_out
+
+
+def _measured(asked: list[Problem], size: Scale, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The numbers and the times of each problem."""
+    total = len(asked) * (len(METHODS) + 1) + 1
+    done = itertools.count()
+    found, times = {}, {}
+    for problem in asked:
+
+        def step(doing: str, title: str = problem.title) -> None:
+            tell(f"{title}: {doing}", next(done), total)
+
+        numbers = run(problem, size, step)
+        step("final lists")
+        numbers["lists"], times[problem.name] = final_lists(problem, numbers, size)
+        found[problem.name] = numbers
+    tell("Drawing", next(done), total)
+    return found, times
+
+
+def _command(kind: str, seed: int, data: Path | None, *, quick: bool, size: Scale, usual: Scale) -> str:
+    """The command that gives these numbers, wherever its data and its output are."""
+    words = ["tessella", "reproduce", kind, *(["--quick"] if quick else []), "--seed", str(seed)]
+    if data is not None and kind != "synthetic":
+        words += ["--data", "FOLDER"]
+    if kind != "movielens":
+        for name in ("items", "users"):
+            if getattr(size, f"n_{name}") != getattr(usual, f"n_{name}"):
+                words += [f"--{name}", str(getattr(size, f"n_{name}"))]
+        if size.widths != usual.widths:
+            words += [word for width in size.widths for word in ("--factors", str(width))]
+    if size.n_draws != usual.n_draws:
+        words += ["--draws", str(size.n_draws)]
+    return shlex.join(words)
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    found = {"tessella": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for name in ("numpy", "scipy", "matplotlib", "implicit"):
+        if importlib.util.find_spec(name) is not None:
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+@contextlib.contextmanager
 def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
     """A temporary folder beside `path` to fill; filled, it takes its place, and otherwise it goes."""
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
-    if path.exists() and not (path / "report.html").is_file() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} holds something other than a report, so it is not replaced.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.mkdir()
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - "." has no name, and links stay
+    _check_replaceable(path, overwrite)
+    temporary, old = (place.with_name(f".{place.name}.{secrets.token_hex(6)}.{kind}") for kind in ("tmp", "old"))
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from None
     try:
         yield temporary
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
+        if place.exists():
+            place.rename(old)
+        temporary.rename(place)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if old.exists() and not place.exists():
+            old.rename(place)
+        for left in (temporary, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _check_replaceable(path: Path, overwrite: bool) -> None:
+    """Refuse a place where something stands that is no report, or a report that is not to be replaced."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
+    if path.is_symlink() or not path.is_dir():
+        raise FileExistsError(f"{path} is not a folder, so it is not replaced.")
+    others = sorted({entry.name for entry in path.iterdir()} - {*report.FILES, report.FIGURES})
+    if others:
+        raise FileExistsError(f"{path} holds {others[0]}, which is no part of a report, so it is not replaced.")
