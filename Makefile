@@ -10,7 +10,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress lint types format stubs bench bench-index bench-peers curves reproduce paper docs asan no-compiler clean
+.PHONY: help demo test stress lint types format stubs bench bench-index bench-peers curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswli
 
 bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single queries, growth, churn and builds: ARGS=--quick
 	@$(PEERS_VENV)/bin/python benchmarks/bench_peers.py $(ARGS)
+
+profile: $(INSTALLED)  ## Say where the time of a tile search goes
+	@$(BIN)/python benchmarks/profile_search.py
+
+performance: $(INSTALLED)  ## Write docs/performance.md anew from what bench-peers and profile found
+	@$(BIN)/python docs/make_performance.py
 
 curves: $(PEERS_VENV)/.installed  ## Draw recall against throughput from the latest results of bench-peers
 	@$(PEERS_VENV)/bin/python benchmarks/draw_curves.py
