@@ -42,23 +42,27 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
+def described(point: Line) -> str:
+    """A way at a setting, with its recall and speed."""
+    named = " ".join(filter(None, (point["family"], point["setting"])))
+    return f"{named}: {point['recall']:.4f}, {point['queries_per_second']:,.0f}"
+
+
 def race(found: list[Line]) -> str:
     """Best of ours over the best peer, at equal recall."""
     rows = []
     for line in found:
         for claim in line["claims"]:
             ours, peer = claim["ours"], claim["peer"]
-            auto = claim.get("auto")
             rows.append(
                 [
                     line["set"],
                     str(line["threads"]),
                     f"{claim['level']:.2f}",
                     f"**{claim['ratio']:.2f}**",
-                    "" if not auto else f"{auto['ratio']:.2f}",
-                    f"{ours['family'].removeprefix('tessella ')} {ours['setting']}, {ours['recall']:.4f}, "
-                    f"{ours['queries_per_second']:,.0f}",
-                    f"{peer['family']}, {peer['setting']}, {peer['recall']:.4f}, {peer['queries_per_second']:,.0f}",
+                    f"{claim['auto_ratio']:.2f}" if "auto_ratio" in claim else "",
+                    described(ours).removeprefix("tessella "),
+                    described(peer),
                 ]
             )
     head = ["set", "threads", "recall@10 at least", "ours over best peer", "auto over best peer"]
@@ -127,7 +131,7 @@ def page() -> str:
     if "latency" in by_part:
         sections += ["## Single queries from Python", latency(latest(by_part["latency"], "set"))]
     for part in ("growth", "everyone", "churn", "build", "memory"):
-        rows = latest(by_part.get(part, []), "set", "way", "threads", "n", "items", "factors", "library", "family")
+        rows = latest(by_part.get(part, []), "set", "way", "threads", "kind", "n_items", "n_factors", "family")
         if rows:
             sections += [f"## {part.capitalize()}", "\n".join(f"- {figures(row)}" for row in rows)]
     sections += ["## Where the time of a tile search goes, at a recall of 0.95, one thread"]
