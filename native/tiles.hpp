@@ -207,8 +207,11 @@ struct Visitor {
     Best best;
     int64_t scored;
 
-    // What a bound must reach to be worth a look.
-    float worst() const { return best.count == best.k ? best.scores[0] - lost : -LARGEST; }
+    // What a bound must reach to be worth a look. Where `lost` matters not it is left alone: subnormal floats are slow.
+    float worst() const {
+        if (best.count < best.k) return -LARGEST;
+        return __builtin_fabsf(best.scores[0]) < SMALLEST_STEP ? best.scores[0] - lost : best.scores[0];
+    }
     // The same in steps of the query's scale.
     float limit() const { return best.count == best.k ? finite(worst() / scale) : -LARGEST; }
 };
