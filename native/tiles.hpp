@@ -339,13 +339,14 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
     const TileScan scan = {items, filed, queries, askers, scratch};
     const int64_t n_groups = (filed.n_tiles + GROUP_ROWS - 1) / GROUP_ROWS;
     const int64_t n_padded = n_groups * GROUP_ROWS;
+    const float lost = static_cast<float>(items.n_factors) * 0x1p-148f;  // once: a subnormal product is slow
     const auto visitor_of = [&](int64_t query) {
         const AskerTerms& terms = askers.terms[query];
         return Visitor{query,
                        terms.scale,
                        slack_of(terms, items.n_factors, filed.coded.code_size, reach),
                        static_cast<float>(reach * static_cast<double>(terms.norm)),
-                       static_cast<float>(items.n_factors) * 0x1p-148f,
+                       lost,
                        best_of(found, query),
                        0};
     };
