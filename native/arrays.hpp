@@ -173,6 +173,7 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     thread_local std::vector<float> bounds;
     thread_local std::vector<float> classes;
     thread_local std::vector<uint64_t> keys;
+    thread_local std::vector<float> slacks;
     thread_local std::vector<float> floors;
     thread_local std::vector<int32_t> coming;
     thread_local std::vector<uint32_t> wanted;
@@ -180,16 +181,12 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     bounds.resize((largest + 2 * GROUP_ROWS + 63) / 64 * 64);
     classes.resize(n_classes);
     keys.resize(n_classes);
+    slacks.resize(n_queries);
     floors.resize(n_queries);
     coming.resize(n_queries);
     wanted.resize(n_queries);
-    return {bounds.data(),
-            classes.data(),
-            keys.data(),
-            floors.data(),
-            coming.data(),
-            wanted.data(),
-            static_cast<int64_t>(n_classes)};
+    return {bounds.data(), classes.data(), keys.data(),   slacks.data(),
+            floors.data(), coming.data(),  wanted.data(), static_cast<int64_t>(n_classes)};
 }
 
 }  // namespace

@@ -192,6 +192,7 @@ struct TileScratch {
     float* bounds;     // (items of the largest tile, + 16 rounded up to 64)
     float* classes;    // (n_classes)
     uint64_t* keys;    // (n_classes)
+    float* slacks;     // (n_queries)
     float* floors;     // (n_queries)
     int32_t* coming;   // (n_queries)
     uint32_t* wanted;  // (n_queries)

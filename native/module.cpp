@@ -394,7 +394,7 @@ NB_MODULE(_native, m) {
           array("asker_terms"), array("nears"), "reach"_a, optional("allowed"), array("excluded"),
           array("excluded_starts"), array("scores"), array("answers"), array("counts"), array("scored"), "level"_a,
           "Offers the items of the tiles that may hold answers to each query's best.");
-    nb::class_<Server>(m, "Server", "Answers single queries over arrays that are checked once and kept.")
+    nb::class_<Server>(m, "Server", "Answers queries over arrays that are checked once and kept.")
         .def(nb::init<int64_t, double, Matrix<const double>, double, double, int64_t>(), "n_factors"_a, "longest"_a,
              array("head"), "largest_code"_a, "longest_code"_a, "level"_a)
         .def("learn", &Server::learn, array("codes"), array("offsets"), array("scales"), "The centres of tiles.")
@@ -402,7 +402,6 @@ NB_MODULE(_native, m) {
              array("offsets"), array("block_terms"), "One more segment.")
         .def("file", &Server::file, array("places"), starts, array("codes"), array("offsets"), array("scales"),
              array("radii"), "The tiles of the segment that was added last.")
-        .def("search", &Server::search, array("query"), "reach"_a, array("ids"), array("scores"),
-             "Fills in the best items, exactly if reach is negative; how many were scored, or -1 for a query that is "
-             "refused.");
+        .def("search", &Server::search, array("queries"), "reach"_a, array("ids"), array("scores"), array("scored"),
+             "Fills in the best items, exactly if reach is negative; whether all queries could be answered.");
 }

@@ -1,4 +1,4 @@
-// Answers single queries in one call: an index's arrays, checked once and kept, and the kernels over them.
+// Answers queries in one call: an index's arrays, checked once and kept, and the kernels over them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,12 +16,16 @@
 
 namespace tessella {
 
-// Kept by each thread, so that a query need not ask for memory.
+// Kept by each thread, so that a call need not ask for memory.
 struct ServerScratch {
     std::vector<double> wide;
     std::vector<uint8_t> codes;
+    std::vector<QueryTerms> query_terms;
+    std::vector<AskerTerms> asker_terms;
     std::vector<float> nears;
-    std::vector<int64_t> answers;
+    std::vector<int64_t> starts;
+    std::vector<int64_t> counts;
+    std::vector<uint8_t> open;
 };
 
 class Server {
@@ -72,35 +76,37 @@ public:
         keep(places, starts, codes, offsets, scales, radii);
     }
 
-    // Fills in the best of all live items, exactly if `reach` is negative, else by tiles; how many were scored. Returns
-    // -1, having done nothing, for a query that is not finite, too long, or of another width.
-    int64_t search(Vector<const float> query, double reach, Vector<int64_t> ids, Vector<float> scores) const {
-        const size_t k = ids.shape(0);
-        require(scores.shape(0) == k && k >= 1 && (reach < 0.0 || n_filed_ == parts_.size()), "shapes differ");
-        if (static_cast<int64_t>(query.shape(0)) != n_factors_) return -1;
-        if (kernels_.first_bad_row(query.data(), 1, n_factors_) == 0) return -1;
-        double square = 0.0;
-        for (int64_t j = 0; j < n_factors_; ++j)
-            square += static_cast<double>(query.data()[j]) * static_cast<double>(query.data()[j]);
-        const double norm = std::sqrt(square);
-        if (!(norm * std::max(longest_, 1.0) <= 1e37)) return -1;
+    // Fills in the best of all live items for each query, exactly if `reach` is negative, else by tiles, and how many
+    // were scored. Returns false, having done nothing of use, if a query is not finite, too long or of another width,
+    // or if there are fewer than k items.
+    bool search(Matrix<const float> queries, double reach, Matrix<int64_t> ids, Matrix<float> scores,
+                Vector<int64_t> scored) const {
+        const size_t q = queries.shape(0);
+        const size_t k = ids.shape(1);
+        require(ids.shape(0) == q && scores.shape(0) == q && scores.shape(1) == k && scored.shape(0) == q && k >= 1 &&
+                    (reach < 0.0 || n_filed_ == parts_.size()),
+                "shapes differ");
+        if (columns_of(queries) != n_factors_) return false;
         nb::gil_scoped_release unlocked;
+        if (!may_ask(queries.data(), static_cast<int64_t>(q))) return false;
         static thread_local ServerScratch scratch;
-        scratch.answers.resize(k);
-        const int64_t no_excluded[2] = {0, 0};
-        const Queries asked = {query.data(), nullptr, no_excluded, no_excluded, 1};
-        int64_t count = 0;
-        int64_t scored = 0;
-        uint8_t open = 0;
-        const BestArrays found = {scores.data(), scratch.answers.data(), &count, &scored,
-                                  &open,         static_cast<int64_t>(k)};
+        scratch.starts.assign(q + 1, 0);
+        scratch.counts.assign(q, 0);
+        scratch.open.resize(q);
+        const int64_t nothing = 0;
+        const Queries asked = {queries.data(), nullptr, &nothing, scratch.starts.data(), static_cast<int64_t>(q)};
+        const BestArrays found = {scores.data(), ids.data(),          scratch.counts.data(),
+                                  scored.data(), scratch.open.data(), static_cast<int64_t>(k)};
+        std::fill_n(scored.data(), q, 0);
         if (reach < 0.0)
             scan_exactly(asked, scratch, found);
         else
             scan_tiles(asked, reach, scratch, found);
-        kernels_.sort_found(found, 1);
-        for (int64_t i = 0; i < count; ++i) ids.data()[i] = id_of(scratch.answers[static_cast<size_t>(i)]);
-        return count == static_cast<int64_t>(k) ? scored : -1;
+        kernels_.sort_found(found, asked.n_queries);
+        for (size_t i = 0; i < q; ++i)
+            if (scratch.counts[i] < static_cast<int64_t>(k)) return false;
+        for (size_t i = 0; i < q * k; ++i) ids.data()[i] = id_of(ids.data()[i]);
+        return true;
     }
 
 private:
@@ -117,25 +123,43 @@ private:
         (kept_.push_back(nb::cast(arrays)), ...);
     }
 
+    bool may_ask(const float* queries, int64_t n) const {
+        if (kernels_.first_bad_row(queries, n, n_factors_) < n) return false;
+        for (int64_t query = 0; query < n; ++query) {
+            double square = 0.0;
+            for (int64_t j = 0; j < n_factors_; ++j) {
+                const double value = queries[query * n_factors_ + j];
+                square += value * value;
+            }
+            if (!(std::sqrt(square) * std::max(longest_, 1.0) <= 1e37)) return false;
+        }
+        return true;
+    }
+
     void scan_exactly(const Queries& asked, ServerScratch& scratch, const BestArrays& found) const {
+        const size_t q = static_cast<size_t>(asked.n_queries);
         scratch.wide.resize(coding_scratch(n_factors_, coding_.code_size));
-        scratch.codes.resize(static_cast<size_t>(coding_.code_size));
-        QueryTerms terms;
-        kernels_.code_queries(asked.factors, 1, n_factors_, coding_, scratch.wide.data(), scratch.codes.data(), &terms);
+        scratch.codes.resize(q * static_cast<size_t>(coding_.code_size));
+        scratch.query_terms.resize(q);
+        kernels_.code_queries(asked.factors, asked.n_queries, n_factors_, coding_, scratch.wide.data(),
+                              scratch.codes.data(), scratch.query_terms.data());
         for (const Part& part : parts_)
-            kernels_.exact_scan(part.items, part.codes, asked, {scratch.codes.data(), &terms}, found);
+            kernels_.exact_scan(part.items, part.codes, asked, {scratch.codes.data(), scratch.query_terms.data()},
+                                found);
     }
 
     void scan_tiles(const Queries& asked, double reach, ServerScratch& scratch, const BestArrays& found) const {
-        scratch.codes.resize(static_cast<size_t>(centres_.code_size));
-        scratch.nears.resize(static_cast<size_t>(n_groups_ * GROUP_ROWS));
-        AskerTerms terms;
-        kernels_.code_askers(asked.factors, 1, n_factors_, centres_.code_size, scratch.codes.data(), &terms);
-        const Askers askers = {scratch.codes.data(), &terms};
-        kernels_.rank_tiles(centres_, n_groups_, n_factors_, askers, 1, reach, scratch.nears.data());
+        const size_t q = static_cast<size_t>(asked.n_queries);
+        scratch.codes.resize(q * static_cast<size_t>(centres_.code_size));
+        scratch.nears.resize(q * static_cast<size_t>(n_groups_ * GROUP_ROWS));
+        scratch.asker_terms.resize(q);
+        kernels_.code_askers(asked.factors, asked.n_queries, n_factors_, centres_.code_size, scratch.codes.data(),
+                             scratch.asker_terms.data());
+        const Askers askers = {scratch.codes.data(), scratch.asker_terms.data()};
+        kernels_.rank_tiles(centres_, n_groups_, n_factors_, askers, asked.n_queries, reach, scratch.nears.data());
         for (const Part& part : parts_)
             kernels_.tile_scan(part.items, part.filed, asked, askers, scratch.nears.data(), reach,
-                               tile_scratch(part.largest_tile, static_cast<size_t>(found.k), 1), found);
+                               tile_scratch(part.largest_tile, static_cast<size_t>(found.k), q), found);
     }
 
     int64_t id_of(int64_t answer) const {

@@ -344,7 +344,7 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
         const AskerTerms& terms = askers.terms[query];
         return Visitor{query,
                        terms.scale,
-                       slack_of(terms, items.n_factors, filed.coded.code_size, reach),
+                       scratch.slacks[query],
                        static_cast<float>(reach * static_cast<double>(terms.norm)),
                        lost,
                        best_of(found, query),
@@ -355,10 +355,12 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
         found.scored[visitor.query] += visitor.scored;
     };
     for (int64_t query = 0; query < queries.n_queries; ++query) {
+        scratch.slacks[query] = slack_of(askers.terms[query], items.n_factors, filed.coded.code_size, reach);
         Visitor visitor = visitor_of(query);
         visit(scan, 0, visitor);
         leave(visitor);
     }
+    if (filed.starts[1] == filed.starts[filed.n_tiles + 1]) return;  // all items are there
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const float* near = nears + query * n_padded;
         Visitor visitor = visitor_of(query);

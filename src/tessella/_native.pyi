@@ -85,7 +85,7 @@ def tile_scan(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None)
     """
 
 class Server:
-    """Answers single queries over arrays that are checked once and kept."""
+    """Answers queries over arrays that are checked once and kept."""
 
     def __init__(self, n_factors: int, longest: float, head: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], largest_code: float, longest_code: float, level: int) -> None: ...
 
@@ -98,7 +98,7 @@ class Server:
     def file(self, places: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], radii: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """The tiles of the segment that was added last."""
 
-    def search(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], reach: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> int:
+    def search(self, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scored: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> bool:
         """
-        Fills in the best items, exactly if reach is negative; how many were scored, or -1 for a query that is refused.
+        Fills in the best items, exactly if reach is negative; whether all queries could be answered.
         """

@@ -13,7 +13,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check, storage
-from tessella._core import thread_count
+from tessella._core import give_way, thread_count
 from tessella.all_users import Output, search_all
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
@@ -23,7 +23,7 @@ from tessella.retrieval.explain import explain
 from tessella.retrieval.filters import filters_for, same_kind
 from tessella.retrieval.found import Found
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged, tidy
-from tessella.retrieval.single import search_one
+from tessella.retrieval.served import search_served
 from tessella.retrieval.slots import Effort, overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
@@ -178,12 +178,13 @@ class Index:
             which slots give fewer than k answers although there are more is answered exactly.
         """
         state = self._state
-        if exclude is None and allow is None and _is_ready(queries, k, threads):
+        count = None if threads is None else thread_count(threads)
+        if exclude is None and allow is None and _is_ready(queries, k):
             way = _way(state, k, reach, budget, max_slots, min_overlap, exact=exact)
-            answered = search_one(state, queries, k, way)  # type: ignore[arg-type]
+            answered = search_served(state, queries, k, way, count)  # type: ignore[arg-type]
             if answered is not None:
                 return answered
-        count = thread_count(threads)
+        count = thread_count(count)
         array = _check.numbers(queries, "queries")
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
         wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
@@ -507,6 +508,7 @@ class Index:
         rows: NDArray[np.int32],
     ) -> None:
         """Put a new version in the place of the old one: some segments, and one more of new items."""
+        give_way()
         if len(factors):
             fresh = Segment.build(factors, ids, rows, np.ones(len(rows), np.bool_), state.fitted)
             segments = (*segments, fresh)
@@ -714,17 +716,16 @@ def exact_search(
     return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
 
 
-def _is_ready(queries: ArrayLike, k: int, threads: int | None) -> bool:
-    """Whether these are one query and options that need no more checks."""
+def _is_ready(queries: ArrayLike, k: int) -> bool:
+    """Whether these are queries in one piece and a k that need no conversion."""
     return (
         type(queries) is np.ndarray
-        and queries.ndim == 1
+        and (queries.ndim == 1 or (queries.ndim == 2 and len(queries) > 0))
         and queries.dtype == np.float32
         and queries.flags.c_contiguous
         and queries.flags.aligned
         and type(k) is int
         and k >= 1
-        and (threads is None or (type(threads) is int and threads == 1))
     )
 
 

@@ -259,13 +259,13 @@ def test_wrong_arrays_are_refused_not_read(rng):
 def test_a_server_without_its_tiles_answers_no_reach(rng):
     factors, tiling, _ = filed_items(rng, "gaussian", 60, 4)
     server = native.Server(4, 9.0, np.eye(4), 63.0, 146.0, 0)
-    ids, scores = np.zeros(2, np.int64), np.zeros(2, np.float32)
+    ids, scores, scored = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float32), np.zeros(1, np.int64)
     coded = tiling.coded
     server.learn(coded.codes, coded.offsets, coded.scales)
     codes = np.zeros(64 * 6, np.int8), np.zeros(64, np.int16), np.zeros((1, 4))
     server.add(factors, np.arange(60, dtype=np.int32), None, 0, np.arange(60), *codes)
     with pytest.raises(ValueError, match="shapes differ"):
-        server.search(factors[0], 0.5, ids, scores)
+        server.search(factors[:1], 0.5, ids, scores, scored)
     for head, largest in ((np.eye(4)[:, :0].copy(), 63.0), (np.ones((4, 5)), 63.0), (np.eye(4), 64.0)):
         with pytest.raises(ValueError, match=r"shapes differ|codes do not fit"):
             native.Server(4, 9.0, head, largest, 146.0, 0)

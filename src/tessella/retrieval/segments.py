@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._cached import cached
-from tessella._core import core, run_blocks, thread_count
+from tessella._core import core, give_way, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.results import EXACT, Plan
@@ -105,6 +105,7 @@ class Segment:
         threads: int = 1,
     ) -> Self:
         """A segment of checked factors."""
+        give_way()
         order = np.argsort(-np.einsum("ij,ij->i", factors, factors, dtype=np.float64), kind="stable")
         ordered = factors[order]
         n = len(ordered)
@@ -118,8 +119,12 @@ class Segment:
             entries[items.start] = fitted.item_entries(stretch, turned)
 
         run_blocks(enter, [slice(at, min(at + ITEMS_AT_ONCE, n)) for at in range(0, n, ITEMS_AT_ONCE)], threads)
+        give_way()
+        postings = Postings.build(n, entries)
+        give_way()
         filed = None if fitted.tiling is None else Filed.build(ordered, fitted.tiling, threads)
-        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, Postings.build(n, entries), filed)
+        give_way()
+        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, postings, filed)
 
     @classmethod
     def over(
@@ -205,7 +210,7 @@ class State:
 
     @cached
     def server(self) -> Any:
-        """Answers single queries, or None."""
+        """Answers queries without filters in one native call, or None."""
         return server_for(self)
 
     @cached

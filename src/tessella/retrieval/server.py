@@ -1,4 +1,4 @@
-"""The native server of a version: its arrays, checked once, to answer single queries in one call."""
+"""The native server of a version: its arrays, checked once, to answer queries in one call."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -22,6 +22,7 @@ LONG = 3.0  # times the root mean square of norms
 MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
+FEWEST_PER_TILE = 4  # in a segment; looking through fewer is faster than looking for tiles
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)  # below, floats are coarse
 BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
 
@@ -239,8 +240,9 @@ class Filed:
 
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
-        """File factors that are by falling norm."""
-        tiles = tiling.tiles_of(factors, threads)
+        """File factors that are by falling norm; few of them are all in tile 0."""
+        few = len(factors) < FEWEST_PER_TILE * len(tiling.centres)
+        tiles = np.zeros((len(factors), 1), np.int32) if few else tiling.tiles_of(factors, threads)
         numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
         flat = tiles.ravel()
         if tiles.shape[1] > 1:  # the longest are in one tile only

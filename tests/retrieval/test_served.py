@@ -1,4 +1,4 @@
-"""Single queries: one native call answers as the general search does, and leaves what is unusual to it."""
+"""Served queries: one native call answers as the general search does, and leaves what is unusual to it."""
 
 import numpy as np
 import pytest
@@ -38,16 +38,20 @@ def test_one_query_is_answered_as_many_are(text, spill):
     for reach in REACHES:
         options = {"exact": True} if reach is None else {"reach": reach}
         for k in (1, 10, 100, n, n + 5):
-            wanted = index.search(USERS[:6], k, **options)
+            wanted = index.search(USERS[:6].astype(np.float64), k, **options)  # the general search
             for query in range(6):
                 assert_same(index.search(USERS[query], k, **options), wanted, query)
+            batch = index.search(USERS[:6], k, **options)
+            for part, expected in zip(batch, wanted, strict=True):
+                np.testing.assert_array_equal(part, expected)
+                assert part.dtype == expected.dtype
 
 
 @pytest.mark.parametrize("reach", REACHES)
 def test_unusual_queries_are_answered_alike(reach):
     index = changed(text=False, spill=1)
     options = {"exact": True} if reach is None else {"reach": reach}
-    wanted = index.search(USERS[:1], **options)
+    wanted = index.search(USERS[:1].astype(np.float64), **options)
     wide = np.repeat(USERS[:1], 2, axis=1)
     read_only = USERS[0].copy()
     read_only.flags.writeable = False
@@ -70,14 +74,26 @@ def test_a_plain_query_takes_the_short_way(monkeypatch):
         raise RuntimeError("the long way")
 
     monkeypatch.setattr("tessella.index.search_by", fail)
-    for options in ({}, {"exact": True}, {"reach": 1.0}, {"reach": 0.3, "threads": 1}):
+    for options in ({}, {"exact": True}, {"reach": 1.0}, {"reach": 0.3, "threads": 1}, {"threads": 2}):
         assert index.search(USERS[0], 5, **options).ids.shape == (5,)
-    longer = [{"budget": 20}, {"threads": 2}, {"exclude": [3]}, {"allow": [3, 4, 5]}, {"k": len(index) + 1}]
+    longer = [{"budget": 20}, {"exclude": [3]}, {"allow": [3, 4, 5]}, {"k": len(index) + 1}]
     for options in longer:
         with pytest.raises(RuntimeError, match="the long way"):
             index.search(USERS[0], **options)
+    assert index.search(USERS, 5).ids.shape == (40, 5)
     with pytest.raises(RuntimeError, match="the long way"):
-        index.search(USERS[:1])
+        index.search(USERS.astype(np.float64))
+
+
+def test_batches_and_threads_change_nothing():
+    index = changed(text=False, spill=1)
+    users = np.tile(USERS, (30, 1))  # more than a batch
+    for options in ({"exact": True}, {"reach": 0.4}):
+        wanted = index.search(users.astype(np.float64), **options)
+        for threads in (1, 2, 3):
+            found = index.search(users, threads=threads, **options)
+            for part, expected in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(part, expected)
 
 
 @pytest.mark.parametrize("reach", [None, 0.5, 1.0])
@@ -99,7 +115,7 @@ def test_bad_queries_get_the_same_sentence(spoil, reach):
     with np.errstate(over="ignore"):
         bad = spoil(USERS[0]).astype(np.float32)
     with pytest.raises(ValueError, match="queries") as general:
-        index.search(bad[None], reach=reach)
+        index.search(bad[None].astype(np.float64), reach=reach)
     with pytest.raises(ValueError, match="queries") as single:
         index.search(bad, reach=reach)
     assert str(single.value) == str(general.value)
