@@ -207,8 +207,11 @@ struct Visitor {
     Best best;
     int64_t scored;
 
-    // What a bound must reach to be worth a look.
-    float worst() const { return best.count == best.k ? best.scores[0] - lost : -LARGEST; }
+    // What a bound must reach to be worth a look. Where `lost` matters not it is left alone: subnormal floats are slow.
+    float worst() const {
+        if (best.count < best.k) return -LARGEST;
+        return __builtin_fabsf(best.scores[0]) < SMALLEST_STEP ? best.scores[0] - lost : best.scores[0];
+    }
     // The same in steps of the query's scale.
     float limit() const { return best.count == best.k ? finite(worst() / scale) : -LARGEST; }
 };
@@ -336,13 +339,14 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
     const TileScan scan = {items, filed, queries, askers, scratch};
     const int64_t n_groups = (filed.n_tiles + GROUP_ROWS - 1) / GROUP_ROWS;
     const int64_t n_padded = n_groups * GROUP_ROWS;
+    const float lost = static_cast<float>(items.n_factors) * 0x1p-148f;  // once: a subnormal product is slow
     const auto visitor_of = [&](int64_t query) {
         const AskerTerms& terms = askers.terms[query];
         return Visitor{query,
                        terms.scale,
                        scratch.slacks[query],
                        static_cast<float>(reach * static_cast<double>(terms.norm)),
-                       static_cast<float>(items.n_factors) * 0x1p-148f,
+                       lost,
                        best_of(found, query),
                        0};
     };
