@@ -287,7 +287,7 @@ BAD = [
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
     (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
     (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
-    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy holds something other than a report, so it is not replaced."),
+    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is not a folder, so it is not replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
     (("verify", "folder.npy"), "folder.npy cannot be used: is a directory."),
