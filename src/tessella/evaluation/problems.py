@@ -17,7 +17,7 @@ from tessella.evaluation.factorise import Factors, factorise, factorise_implicit
 KAPPA = 10  # true best items of a user
 FEWEST_ITEMS = 2 * KAPPA
 FACTORS_ASKED = 102  # users of factors that come ready made: those sets are large
-# Chosen by the error on held-out ratings; what is recovered was not looked at.
+# By the error on held-out ratings: the lowest of 0.05, 0.065 and 0.08 for 1M; for 100k 0.12 has 0.003 less than 0.1.
 REGULARISATION = {"100k": 0.1, "1m": 0.065}
 
 
