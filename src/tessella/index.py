@@ -22,7 +22,7 @@ from tessella.retrieval.drift import drift
 from tessella.retrieval.explain import explain
 from tessella.retrieval.filters import filters_for, same_kind
 from tessella.retrieval.found import Found
-from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, merged, tidy
+from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, grown, merged, tidy
 from tessella.retrieval.served import search_served
 from tessella.retrieval.slots import Effort, overlaps
 from tessella.retrieval.snapshot import restore, snapshot
@@ -509,10 +509,9 @@ class Index:
     ) -> None:
         """Put a new version in the place of the old one: some segments, and one more of new items."""
         give_way()
-        if len(factors):
-            fresh = Segment.build(factors, ids, rows, np.ones(len(rows), np.bool_), state.fitted)
-            segments = (*segments, fresh)
         next_row = max(state.next_row, int(rows.max(initial=-1)) + 1)
+        if len(factors):
+            segments = grown(segments, factors, ids, rows, state.fitted)
         self._state = replace(
             state, segments=tidy(segments, state.fitted), version=state.version + 1, next_row=next_row
         )

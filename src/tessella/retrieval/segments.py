@@ -20,6 +20,7 @@ from tessella.schema import Schema
 
 ITEMS_AT_ONCE = 2**12  # whole blocks of codes, few enough for the cache
 PILE = 8
+SMALL = 256  # items that are as soon coded as looked through in two segments
 MOST_DEAD = 1 / 3  # of a segment
 MAX_ROWS = 2**31 - 1
 
@@ -294,6 +295,25 @@ def merged(segments: tuple[Segment, ...], fitted: Fitted, *, renumber: bool = Fa
         fitted,
         thread_count(None),
     )
+
+
+def grown(
+    segments: tuple[Segment, ...],
+    factors: NDArray[np.float32],
+    ids: NDArray[Any],
+    rows: NDArray[np.int32],
+    fitted: Fitted,
+) -> tuple[Segment, ...]:
+    """Segments with new items: in the last one, made anew, as long as that is small, else in one of their own."""
+    is_new = np.ones(len(rows), np.bool_)
+    if segments and segments[-1].n_live + len(factors) <= SMALL:
+        *kept, last = segments
+        segments, live = tuple(kept), last.live
+        factors = np.concatenate([last.factors[live], factors])
+        ids = np.concatenate([last.ids[live], ids])
+        rows = np.concatenate([last.rows[live], rows])
+        is_new = np.concatenate([last.is_new[live], is_new])
+    return (*segments, Segment.build(factors, ids, rows, is_new, fitted))
 
 
 def tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:

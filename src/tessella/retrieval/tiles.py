@@ -22,7 +22,7 @@ LONG = 3.0  # times the root mean square of norms
 MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
-FEWEST_PER_TILE = 4  # in a segment; looking through fewer is faster than looking for tiles
+FEWEST_PER_TILE = 2  # in a segment; looking through fewer is faster than looking for tiles
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)  # below, floats are coarse
 BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
 
