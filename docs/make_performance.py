@@ -15,6 +15,12 @@ Written by `docs/make_performance.py` from the latest results of `make bench-pee
 run again. Only ratios of one run are claims: machines differ, and this one is shared. [benchmarks/README.md](
 ../benchmarks/README.md) says what is measured and how peers are tuned."""
 
+CURVES = """Every setting that was tried, up and to the right is better (`make curves` draws all sets):
+
+![Recall and throughput, implicit ALS with alpha 20](images/race-als-alpha20.png)
+
+![Recall and throughput, implicit BPR](images/race-bpr.png)"""
+
 FLOOR = """## The floor
 
 A query cannot do less than: code itself, compare its code with every centre and with the items of the tiles it visits,
@@ -127,7 +133,11 @@ def page() -> str:
     seen = f"Seen on {machine['cpu']}, {machine['cpus']} CPUs, {machine['simd']}, tessella {machine['tessella']}."
     sections = [INTRODUCTION, seen]
     if "race" in by_part:
-        sections += ["## The race, in turns with the best peer", race(latest(by_part["race"], "set", "threads"))]
+        sections += [
+            "## The race, in turns with the best peer",
+            race(latest(by_part["race"], "set", "threads")),
+            CURVES,
+        ]
     if "latency" in by_part:
         sections += ["## Single queries from Python", latency(latest(by_part["latency"], "set"))]
     for part in ("growth", "everyone", "churn", "build", "memory"):

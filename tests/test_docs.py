@@ -39,6 +39,11 @@ def load(path):
     return module
 
 
+def test_the_page_on_performance_is_made_from_results():
+    page = (ROOT / "docs" / "performance.md").read_text()
+    assert load(ROOT / "docs" / "make_performance.py").page() == page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_in_pages_runs(page, capsys):
     for block in python_blocks(page):
