@@ -12,8 +12,8 @@ Line = dict[str, Any]
 INTRODUCTION = """# Performance
 
 Written by `docs/make_performance.py` from the latest results of `make bench-peers` and `make profile`, which anyone can
-run again. Only ratios of one run are claims: machines differ, and this one is shared. [benchmarks/README.md](
-../benchmarks/README.md) says what is measured and how peers are tuned."""
+run again. Only ratios of one run are claims: machines differ, and this one is shared. What is measured, and how
+peers are tuned: [benchmarks/README.md](../benchmarks/README.md)."""
 
 CURVES = """Every setting that was tried, up and to the right is better (`make curves` draws all sets):
 
@@ -23,11 +23,12 @@ CURVES = """Every setting that was tried, up and to the right is better (`make c
 
 FLOOR = """## The floor
 
-A query cannot do less than: code itself, compare its code with every centre and with the items of the tiles it visits,
-and score exactly the few items that remain. An AVX2 core multiplies and adds 32 coded coordinates an instruction, so a
-coded row of 64 takes two such instructions and as many loads, about 0.7 ns at 3 GHz; an exact score of 64 floats that
-are in the cache takes about 5 ns, and 50 if they come from memory. The table above says what a coded row and a score
-took; the distance from the floor is mostly memory that has to be waited for."""
+A query cannot do less than code itself, compare its code with every centre and with the items of the tiles it visits,
+and score the few items that remain. An AVX2 core takes in 32 coded coordinates an instruction, so a coded row of 64
+needs two multiplications, two additions and their loads: two cycles, 0.7 ns at 3 GHz. A score reads 256 bytes, four
+cache lines, from wherever they are. The table says what both took: a coded row about two and a half times its floor, of
+which the bounds in float32 and the memory are the rest, and a score as long as its lines are on their way. Sharing
+tiles among more queries, and factors in the order of tiles, are what could bring both nearer."""
 
 
 def lines(name: str) -> list[Line]:

@@ -458,6 +458,7 @@ class Index:
             state = self._state
             same_kind(state, checked)
             clash = checked[state.find(checked) >= 0]
+            give_way()
             if clash.size:
                 raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
             if state.n_live + len(factors) > MAX_ROWS:
@@ -482,6 +483,7 @@ class Index:
         with self._writing:
             state = self._state
             places = _places(state, checked)
+            give_way()
             rows = state.at(places, "rows") if len(places) else np.zeros(0, np.int32)
             self._publish(state, state.without(places), factors, checked, rows)
 
@@ -497,7 +499,9 @@ class Index:
         with self._writing:
             state = self._state
             nothing = np.zeros((0, state.fitted.n_factors), np.float32)
-            self._publish(state, state.without(_places(state, checked)), nothing, checked[:0], np.zeros(0, np.int32))
+            places = _places(state, checked)
+            give_way()
+            self._publish(state, state.without(places), nothing, checked[:0], np.zeros(0, np.int32))
 
     def _publish(
         self,
