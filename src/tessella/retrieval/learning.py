@@ -5,6 +5,7 @@ and the seed, not on threads or SIMD levels.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,12 @@ def _seeds(points: NDArray[np.float32], n: int, rng: np.random.Generator, assign
 def _squared_distances(
     points: NDArray[np.float32], centres: NDArray[np.float32], assign: Assign
 ) -> NDArray[np.float64]:
-    apart = points - centres[assign(points, centres)]
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+    return squared_norms(points - centres[assign(points, centres)])
+
+
+def squared_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """The squared norm of each row, summed in double."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return squares
 
 
@@ -59,7 +64,6 @@ def _means(
     moved[used] = np.add.reduceat(points[order], starts, axis=0, dtype=np.float64) / counts[:, None]
     idle = np.setdiff1d(np.arange(len(centres)), used)
     if idle.size:
-        apart = points - moved[nearest]
-        far = np.einsum("ij,ij->i", apart, apart, dtype=np.float64)
+        far = squared_norms(points - moved[nearest])
         moved[idle] = points[np.argsort(-far, kind="stable")[: idle.size]]
     return moved

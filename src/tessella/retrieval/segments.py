@@ -13,6 +13,7 @@ from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.results import EXACT, Plan
 from tessella.retrieval.codes import Axes, Codes
+from tessella.retrieval.learning import squared_norms
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.server import server_for
 from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling
@@ -107,7 +108,7 @@ class Segment:
     ) -> Self:
         """A segment of checked factors."""
         give_way()
-        order = np.argsort(-np.einsum("ij,ij->i", factors, factors, dtype=np.float64), kind="stable")
+        order = np.argsort(-squared_norms(factors), kind="stable")
         ordered = factors[order]
         n = len(ordered)
         codes = Codes.empty(n, fitted.axes)

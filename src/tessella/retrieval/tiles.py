@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tessella import _check
 from tessella._cached import cached
 from tessella._core import core, run_blocks
-from tessella.retrieval.learning import learn_centres
+from tessella.retrieval.learning import learn_centres, squared_norms
 
 GROUP = 16  # coded rows that lie together
 ROWS_AT_ONCE = 2**12
@@ -157,7 +157,7 @@ class Tiling:
     @classmethod
     def learn(cls, factors: NDArray[np.float32], settings: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
-        squares = _squares(factors)
+        squares = squared_norms(factors)
         n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
         cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
@@ -170,7 +170,9 @@ class Tiling:
             return cls(settings, centres, np.inf).nearest(points, threads)
 
         centres = learn_centres(factors[sample], n_tiles, settings.seed, assign)
-        return cls(settings, np.ascontiguousarray(centres[np.argsort(-_squares(centres), kind="stable")]), long_norm)
+        return cls(
+            settings, np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")]), long_norm
+        )
 
     @cached
     def coded(self) -> CodedRows:
@@ -180,7 +182,7 @@ class Tiling:
     @cached
     def halves(self) -> NDArray[np.float32]:
         """Half the squared norms of the centres."""
-        return np.minimum(0.5 * _squares(self.centres), LARGEST).astype(np.float32)
+        return np.minimum(0.5 * squared_norms(self.centres), LARGEST).astype(np.float32)
 
     def nearest(
         self, factors: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None
@@ -211,7 +213,7 @@ class Tiling:
             beyond = factors + np.float32(BEYOND) * (factors - self.centres[first])
             columns.append(self.nearest(beyond, threads, taken=first) + 1)
         tiles = np.stack(columns, axis=1)
-        tiles[np.sqrt(_squares(factors)) > self.long_norm] = 0
+        tiles[np.sqrt(squared_norms(factors)) > self.long_norm] = 0
         return tiles
 
     def rank(self, askers: Askers, reach: float, nears: NDArray[np.float32]) -> None:
@@ -257,9 +259,9 @@ class Filed:
         for rows in _blocks(len(places)):
             apart = ordered[rows].astype(np.float64) - tiling.centres[np.maximum(flat[rows] - 1, 0)]
             around = flat[rows] > 0
-            np.maximum.at(farthest, flat[rows][around] - 1, np.sqrt(_squares(apart))[around])
+            np.maximum.at(farthest, flat[rows][around] - 1, np.sqrt(squared_norms(apart))[around])
         room = factors.shape[1] * 2.0**-23 + 3e-7  # what scores in float32 may stray, with some to spare
-        farthest = farthest * (1 + 2e-6) + 2 * room * (np.sqrt(_squares(tiling.centres)) + farthest)
+        farthest = farthest * (1 + 2e-6) + 2 * room * (np.sqrt(squared_norms(tiling.centres)) + farthest)
         radii = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
         radii[:n_tiles] = np.minimum(farthest + SMALLEST, LARGEST)
         return cls(places, starts, CodedRows.of(ordered, threads), radii)
@@ -287,11 +289,6 @@ class Filed:
 def code_size(n_factors: int) -> int:
     """Places of a code: one for each coordinate, and one more if that is odd."""
     return n_factors + n_factors % 2
-
-
-def _squares(rows: NDArray[Any]) -> NDArray[np.float64]:
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return squares
 
 
 def _blocks(n: int) -> list[slice]:

@@ -12,6 +12,7 @@ from tessella._core import thread_count
 from tessella.results import EXACT, Plan, Trial
 from tessella.retrieval.filters import filters_for
 from tessella.retrieval.found import Found
+from tessella.retrieval.learning import squared_norms
 from tessella.retrieval.segments import State
 from tessella.retrieval.slots import Effort
 from tessella.retrieval.ways import EXACTLY, Exactly, Reach, Way, search_by
@@ -92,7 +93,7 @@ def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
     """
     rng = np.random.default_rng(seed)
     factors = np.concatenate([segment.factors[segment.live] for segment in state.segments])
-    lengths = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+    lengths = np.sqrt(squared_norms(factors))
     weights = lengths / lengths.sum() if lengths.sum() > 0 else None
     basis, squares = state.fitted.basis, state.fitted.spectrum
     spread = np.sqrt(np.maximum(squares / squares.max(), 1e-9) if squares.max() > 0 else np.ones_like(squares))
