@@ -77,6 +77,12 @@ float slack_of(const AskerTerms& terms, int64_t n_factors, int64_t code_size, do
     return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_ROW_CODE * (half + room * norm) + 1.0));
 }
 
+// What a row scores at most, in steps of its scale: its code is as long as a code may be, or shorter.
+float length_of(const AskerTerms& terms, int64_t n_factors, int64_t code_size) {
+    const double room = static_cast<double>(n_factors) * 0x1p-23 + 3e-7;
+    return static_cast<float>(terms.norm * (LONGEST_ROW_CODE - half_steps(code_size)) * (1.0 + room));
+}
+
 // Integer products of a query and up to four groups of rows.
 template <int n_groups>
 void group_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
@@ -202,7 +208,8 @@ struct Visitor {
     int64_t query;
     float scale;
     float slack;
-    float reach;  // share of a radius that is believed, times the query's norm
+    float reach;   // share of a radius that is believed, times the query's norm
+    float length;  // times the scale of a row: what the row, or a shorter one, scores at most
     float lost;   // what products may lose or gain near zero, where floats are even
     Best best;
     int64_t scored;
@@ -274,9 +281,17 @@ float take_promising(const TileScan& scan, int64_t first, int64_t n, Visitor& vi
     return done;
 }
 
+// Where a tile's items, which are by falling norm, become too short for the query.
+int64_t first_too_short(const float* scales, int64_t start, int64_t stop, const Visitor& visitor) {
+    const float worst = visitor.worst();
+    int64_t row = start;
+    while (row < stop && visitor.length * scales[row] >= worst) row = row / GROUP_ROWS * GROUP_ROWS + GROUP_ROWS;
+    return row < stop ? row : stop;
+}
+
 void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
     const int64_t start = scan.filed.starts[tile];
-    const int64_t stop = scan.filed.starts[tile + 1];
+    const int64_t stop = first_too_short(scan.filed.coded.scales, start, scan.filed.starts[tile + 1], visitor);
     if (start == stop) return;
     const int64_t group = start / GROUP_ROWS;
     const int64_t first = group * GROUP_ROWS;
@@ -346,6 +361,7 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
                        terms.scale,
                        scratch.slacks[query],
                        static_cast<float>(reach * static_cast<double>(terms.norm)),
+                       length_of(terms, items.n_factors, filed.coded.code_size),
                        lost,
                        best_of(found, query),
                        0};

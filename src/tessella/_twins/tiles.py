@@ -61,6 +61,12 @@ def _slack(scale: np.float32, norm: np.float32, n_factors: int, code_size: int, 
     return np.float32(reach * reach * ((length + half) * half + LONGEST_ROW * (half + room * length) + 1.0))
 
 
+def _length(norm: np.float32, n_factors: int, code_size: int) -> np.float32:
+    """What a row scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
+    room = n_factors * 2.0**-23 + 3e-7
+    return np.float32(float(norm) * (LONGEST_ROW - _half_steps(code_size)) * (1.0 + room))
+
+
 def _bounds(
     codes: NDArray[np.int8],
     offsets: NDArray[np.int16],
@@ -133,6 +139,7 @@ class _Visitor:
     may_answer: NDArray[np.bool_]  # not excluded, by place
     there: NDArray[np.bool_]  # by place
     scale: np.float32
+    length: np.float32  # times the scale of a row: what the row, or a shorter one, scores at most
     scores: Floats
     answers: NDArray[np.int64]
     count: int
@@ -152,6 +159,14 @@ class _Visitor:
         """The k-th best score so far, less what products may lose or gain near zero, where floats are even."""
         lost = np.float32(self.factors.shape[1] * 2.0**-148)
         return np.float32(self.scores[-1] - lost) if self.count == len(self.scores) else np.float32(-LARGEST)
+
+    def first_too_short(self, scales: Floats, start: int, stop: int) -> int:
+        """Where a tile's items, which are by falling norm, become too short for the query; looks once a group."""
+        row = start
+        with np.errstate(over="ignore"):
+            while row < stop and self.length * scales[row] >= self.worst:
+                row = row // GROUP * GROUP + GROUP
+        return min(row, stop)
 
     def take(self, places: NDArray[np.int32], bounds: Floats, limit: np.float32, done: np.float32) -> None:
         """Score, one after another, items with bounds from a limit, which rises, up to those dealt with."""
@@ -224,14 +239,16 @@ def tile_scan(
         scores[query, :count], answers[query, :count] = scores[query, order], answers[query, order]
         visitor = _Visitor(
             factor, factors, rows, base, ~np.isin(rows, seen), there,
-            scale, scores[query], answers[query], count, n_classes,
+            scale, _length(norm, factors.shape[1], asker_codes.shape[1]),
+            scores[query], answers[query], count, n_classes,
         )  # fmt: skip
         bounds = _bounds(codes, offsets, scales, asker_codes[query], slack)
         with np.errstate(over="ignore"):
             hopes = np.minimum(nears[query] + np.float32(reach * float(norm)) * radii, LARGEST)[:n_tiles]
 
         def visit(tile: int, visitor: _Visitor = visitor, bounds: Floats = bounds) -> None:
-            start, stop = starts[tile], starts[tile + 1]
+            start = int(starts[tile])
+            stop = visitor.first_too_short(scales, start, int(starts[tile + 1]))
             visitor.visit(places[start:stop], bounds[start:stop])
 
         visit(0)
