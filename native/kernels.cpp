@@ -31,6 +31,7 @@ constexpr int64_t LANES = 4;
 #include "tessellation.hpp"
 #include "dary.hpp"
 #include "slots.hpp"
+#include "ids.hpp"
 #include "best.hpp"
 #include "codes.hpp"
 #include "exact.hpp"
@@ -52,6 +53,7 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         fill<int32_t>,
         fill<int64_t>,
         code_queries,
+        find_ids,
         sort_found,
         code_items,
         exact_scan,

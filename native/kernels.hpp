@@ -199,6 +199,14 @@ struct TileScratch {
     int64_t n_classes;
 };
 
+// A segment's ids, with the order that sorts them.
+struct IdTable {
+    const int64_t* ids;    // (n_items)
+    const int32_t* by_id;  // (n_items)
+    const uint8_t* dead;   // a bit for each place, or null
+    int64_t n_items;
+};
+
 struct Kernels {
     const char* name;
     // The first row with a NaN or an infinity, or n_rows.
@@ -222,6 +230,8 @@ struct Kernels {
                          float* values);
     void (*code_queries)(const float* queries, int64_t n_queries, int64_t n_factors, const QueryCoding& coding,
                          double* scratch, uint8_t* codes, QueryTerms* terms);
+    // Fills in the places, with the base added, of those ids that are there.
+    void (*find_ids)(const IdTable& table, int64_t base, const int64_t* wanted, int64_t n_wanted, int64_t* places);
     // Puts each query's answers in order, best first.
     void (*sort_found)(const BestArrays& found, int64_t n_queries);
     // `turned` holds the factors along the principal axes; `terse` is scratch for BLOCK_ITEMS codes, their size rounded

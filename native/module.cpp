@@ -126,6 +126,17 @@ void code_queries(Matrix<const float> queries, Matrix<const double> head, double
                          reinterpret_cast<QueryTerms*>(terms.data()));
 }
 
+void find_ids(Vector<const int64_t> ids, Vector<const int32_t> by_id, std::optional<Vector<const uint8_t>> dead,
+              int64_t base, Vector<const int64_t> wanted, Vector<int64_t> places, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    const size_t n = ids.shape(0);
+    require(by_id.shape(0) == n && (!dead || dead->shape(0) >= (n + 7) / 8) && places.shape(0) == wanted.shape(0),
+            "shapes differ");
+    const IdTable table = {ids.data(), by_id.data(), dead ? dead->data() : nullptr, static_cast<int64_t>(n)};
+    nb::gil_scoped_release unlocked;
+    kernels.find_ids(table, base, wanted.data(), static_cast<int64_t>(wanted.shape(0)), places.data());
+}
+
 void sort_found(Matrix<float> scores, Matrix<int64_t> answers, Vector<int64_t> counts, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     require(scores.shape(0) == answers.shape(0) && scores.shape(1) == answers.shape(1) &&
@@ -360,6 +371,8 @@ NB_MODULE(_native, m) {
           "Codes queries by their coordinates along the head's axes and the norm of the rest.");
     const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
     const auto optional = [](const char* name) { return nb::arg(name).noconvert().none(); };
+    m.def("find_ids", &find_ids, array("ids"), array("by_id"), optional("dead"), "base"_a, array("wanted"),
+          array("places"), "level"_a, "Fills in the places, with the base added, of those ids that are there.");
     m.def("sort_found", &sort_found, array("scores"), array("answers"), array("counts"), "level"_a,
           "Puts each query's answers in order, best first.");
     m.def("code_items", &code_items, factors, array("turned"), "n_head"_a, "largest"_a, "longest"_a, "room"_a,

@@ -210,7 +210,7 @@ struct Visitor {
     float slack;
     float reach;   // share of a radius that is believed, times the query's norm
     float length;  // times the scale of a row: what the row, or a shorter one, scores at most
-    float lost;   // what products may lose or gain near zero, where floats are even
+    float lost;    // what products may lose or gain near zero, where floats are even
     Best best;
     int64_t scored;
 

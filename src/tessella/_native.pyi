@@ -44,6 +44,9 @@ def code_queries(queries: Annotated[NDArray[numpy.float32], dict(shape=(None, No
     Codes queries by their coordinates along the head's axes and the norm of the rest.
     """
 
+def find_ids(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], by_id: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, wanted: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
+    """Fills in the places, with the base added, of those ids that are there."""
+
 def sort_found(scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], answers: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
     """Puts each query's answers in order, best first."""
 

@@ -16,7 +16,7 @@ from tessella._twins.mapping import (
     ternary_tiles,
     window_slots,
 )
-from tessella._twins.search import code_items, code_queries, exact_scan, score_chosen, slot_scan, sort_found
+from tessella._twins.search import code_items, code_queries, exact_scan, find_ids, score_chosen, slot_scan, sort_found
 from tessella._twins.tiles import code_askers, code_rows, nearest_tiles, rank_tiles, tile_scan
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "dary_tiles",
     "exact_scan",
     "fill_entries",
+    "find_ids",
     "first_bad_row",
     "nearest_tiles",
     "place_entries",

@@ -2,6 +2,8 @@
 
 # ruff: noqa: ARG001
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,6 +92,23 @@ def code_items(
     )
     offsets[:] = (-64 * whole.sum(axis=2)).astype(np.int64).astype(np.uint16).view(np.int16).ravel()
     codes[:] = whole.astype(np.int8).reshape(n_blocks, 64, size // 2, 2).transpose(0, 2, 1, 3).ravel()
+
+
+def find_ids(
+    ids: NDArray[Any],
+    by_id: NDArray[np.int32],
+    dead: NDArray[np.uint8] | None,
+    base: int,
+    wanted: NDArray[Any],
+    places: NDArray[np.int64],
+    level: int,
+) -> None:
+    """Fill in the places, with the base added, of those ids that are there; here ids may be texts, too."""
+    found = by_id[np.minimum(np.searchsorted(ids, wanted, sorter=by_id), len(ids) - 1)]
+    there = ids[found] == wanted
+    if dead is not None:
+        there &= dead[found >> 3] >> (found & 7) & 1 == 0
+    places[there] = base + found[there]
 
 
 def sort_found(scores: Floats, answers: NDArray[np.int64], counts: NDArray[np.int64], level: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _twins
 from tessella._cached import cached
 from tessella._core import core, give_way, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes
@@ -153,15 +154,12 @@ class Segment:
             return np.arange(len(self))
         return np.flatnonzero(~np.unpackbits(self.dead, bitorder="little", count=len(self)).astype(np.bool_))
 
-    def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The place of each id, or -1 where it is not there; texts are no whole numbers' ids."""
-        if ids.dtype.kind != self.ids.dtype.kind:
-            return np.full(len(ids), -1)
-        places = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
-        found = self.ids[places] == ids
-        if self.dead is not None:
-            found &= self.dead[places >> 3] >> (places & 7) & 1 == 0
-        return np.where(found, places, -1)
+    def find(self, ids: NDArray[Any], base: int, places: NDArray[np.int64]) -> None:
+        """Fill in the places, with the base added, of those ids that are here; texts are no whole numbers' ids."""
+        if ids.dtype.kind == self.ids.dtype.kind:
+            running = core()
+            kernels = running.kernels if ids.dtype == np.int64 else _twins
+            kernels.find_ids(self.ids, self.by_id, self.dead, base, ids, places, running.level)
 
     def without(self, places: NDArray[np.int64]) -> Self:
         """The segment with some more items removed."""
@@ -233,8 +231,7 @@ class State:
         """The place of each id among those of all segments, or -1 where it is not there."""
         places = np.full(len(ids), -1)
         for segment, base in self.parts():
-            found = segment.find(ids)
-            places[found >= 0] = base + found[found >= 0]
+            segment.find(ids, base, places)
         return places
 
     def parts(self) -> Iterator[tuple[Segment, int]]:

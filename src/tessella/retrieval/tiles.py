@@ -243,8 +243,9 @@ class Filed:
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
         """File factors that are by falling norm; few of them are all in tile 0."""
-        few = len(factors) < FEWEST_PER_TILE * len(tiling.centres)
-        tiles = np.zeros((len(factors), 1), np.int32) if few else tiling.tiles_of(factors, threads)
+        if len(factors) < FEWEST_PER_TILE * len(tiling.centres):
+            return cls._in_one_tile(factors, len(tiling.centres))
+        tiles = tiling.tiles_of(factors, threads)
         numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
         flat = tiles.ravel()
         if tiles.shape[1] > 1:  # the longest are in one tile only
@@ -265,6 +266,13 @@ class Filed:
         radii = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
         radii[:n_tiles] = np.minimum(farthest + SMALLEST, LARGEST)
         return cls(places, starts, CodedRows.of(ordered, threads), radii)
+
+    @classmethod
+    def _in_one_tile(cls, factors: NDArray[np.float32], n_tiles: int) -> Self:
+        starts = np.full(n_tiles + 2, len(factors), np.int32)
+        starts[0] = 0
+        nothing = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
+        return cls(np.arange(len(factors), dtype=np.int32), starts, CodedRows.of(factors), nothing)
 
     def check(self, n: int, n_tiles: int, n_factors: int) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
