@@ -32,8 +32,24 @@ uint64_t find_largest(const uint64_t* keys, int64_t count, int64_t wanted, uint6
     }
 }
 
+int64_t smallest_of(const uint64_t* keys, int64_t count) {
+    uint64_t least = keys[0];
+    for (int64_t i = 1; i < count; ++i) least = keys[i] < least ? keys[i] : least;
+    int64_t at = 0;
+    while (keys[at] != least) ++at;
+    return at;
+}
+
 // Keeps the `wanted` largest of more keys than that, in their order, and returns the smallest of them.
 uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
+    constexpr int64_t FEW = 8;  // are as soon dropped one by one
+    if (count - wanted <= FEW) {
+        while (count > wanted) {
+            const int64_t at = smallest_of(keys, count--);
+            __builtin_memmove(keys + at, keys + at + 1, static_cast<size_t>(count - at) * sizeof *keys);
+        }
+        return keys[smallest_of(keys, count)];
+    }
     uint64_t low = ~uint64_t{0};
     uint64_t high = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -306,8 +322,14 @@ void score_chosen(const Items& items, const BlockTerms* terms, const Queries& qu
     const uint64_t before = 0xffffffffu - static_cast<uint64_t>(items.base);  // keys of earlier segments are larger
     int64_t next = items.n_items;
     for (int64_t query = 0; query < queries.n_queries; ++query) {
+        const uint64_t* keys = chosen.keys + query * chosen.budget;
         int64_t i = 0;
-        while (i < chosen.counts[query] && (chosen.keys[query * chosen.budget + i] & 0xffffffffu) > before) ++i;
+        for (int64_t n = chosen.counts[query]; n > 0;) {
+            const int64_t half = n / 2;
+            const bool earlier = (keys[i + half] & 0xffffffffu) > before;
+            i += earlier ? half + 1 : 0;
+            n = earlier ? n - half - 1 : half;
+        }
         cursors[query] = i;
         const int64_t place = place_at(query, i);
         next = place < next ? place : next;
