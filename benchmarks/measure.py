@@ -21,6 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 # Large arrays then stay with the process instead of going back to the system after each call, so that neither side
 # of a ratio is timed on fresh pages. Both sides run under it.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**34), "MALLOC_TRIM_THRESHOLD_": str(2**36)}
+STRETCH, UNCOUNTED = 100, 5
 ONE_BLAS_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
@@ -72,13 +73,20 @@ def exact_scores(ids: np.ndarray, items: np.ndarray, users: np.ndarray) -> np.nd
 
 
 def latencies(calls: Mapping[str, Callable[[np.ndarray], object]], users: np.ndarray) -> dict[str, list[float]]:
-    """Seconds of single queries from Python, one user after another, all calls in turn for each of them."""
+    """Seconds of single queries from Python, one user after another.
+
+    Calls take turns, each with a stretch of users, as a service answers one query after another: what a library finds
+    in the caches is then its own. The first few of a stretch, which find another's there, are asked and not counted.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for user in users:
+    for first in range(0, len(users), STRETCH):
+        stretch = users[first : first + STRETCH]
         for name, call in calls.items():
-            start = time.perf_counter()
-            call(user)
-            seconds[name].append(time.perf_counter() - start)
+            for user in np.concatenate([stretch[:UNCOUNTED], stretch]):
+                start = time.perf_counter()
+                call(user)
+                seconds[name].append(time.perf_counter() - start)
+            del seconds[name][-len(stretch) - len(stretch[:UNCOUNTED]) : -len(stretch)]
     return seconds
 
 
