@@ -415,6 +415,9 @@ NB_MODULE(_native, m) {
              array("offsets"), array("block_terms"), "One more segment.")
         .def("file", &Server::file, array("places"), starts, array("codes"), array("offsets"), array("scales"),
              array("radii"), "The tiles of the segment that was added last.")
-        .def("search", &Server::search, array("queries"), "reach"_a, array("ids"), array("scores"), array("scored"),
-             "Fills in the best items, exactly if reach is negative; whether all queries could be answered.");
+        .def("search", &Server::search, array("queries"), "reach"_a, optional("allowed"), array("excluded"),
+             array("excluded_starts"), array("ids"), array("scores"), array("scored"),
+             "Fills in the best items, exactly if reach is negative; whether all queries could be answered.")
+        .def("search_one", &Server::search_one, array("query"), "reach"_a, array("ids"), array("scores"),
+             "The same of one query over all items; how many were scored, or -1.");
 }

@@ -23,7 +23,6 @@ struct ServerScratch {
     std::vector<QueryTerms> query_terms;
     std::vector<AskerTerms> asker_terms;
     std::vector<float> nears;
-    std::vector<int64_t> starts;
     std::vector<int64_t> counts;
     std::vector<uint8_t> open;
 };
@@ -76,37 +75,31 @@ public:
         keep(places, starts, codes, offsets, scales, radii);
     }
 
-    // Fills in the best of all live items for each query, exactly if `reach` is negative, else by tiles, and how many
-    // were scored. Returns false, having done nothing of use, if a query is not finite, too long or of another width,
-    // or if there are fewer than k items.
-    bool search(Matrix<const float> queries, double reach, Matrix<int64_t> ids, Matrix<float> scores,
-                Vector<int64_t> scored) const {
+    // Fills in the best of the live items that may be answers to each query, exactly if `reach` is negative, else by
+    // tiles, and how many were scored; where there are fewer than k, id -1 and score minus infinity. Returns false,
+    // having done nothing of use, if a query is not finite, too long or of another width.
+    bool search(Matrix<const float> queries, double reach, std::optional<Vector<const uint8_t>> allowed,
+                Vector<const int64_t> excluded, Vector<const int64_t> excluded_starts, Matrix<int64_t> ids,
+                Matrix<float> scores, Vector<int64_t> scored) const {
         const size_t q = queries.shape(0);
-        const size_t k = ids.shape(1);
-        require(ids.shape(0) == q && scores.shape(0) == q && scores.shape(1) == k && scored.shape(0) == q && k >= 1 &&
-                    (reach < 0.0 || n_filed_ == parts_.size()),
+        require(ids.shape(0) == q && scores.shape(0) == q && scores.shape(1) == ids.shape(1) && scored.shape(0) == q &&
+                    excluded_starts.shape(0) == q + 1,
                 "shapes differ");
+        require_starts(excluded_starts, excluded.shape(0));
         if (columns_of(queries) != n_factors_) return false;
-        nb::gil_scoped_release unlocked;
-        if (!may_ask(queries.data(), static_cast<int64_t>(q))) return false;
-        static thread_local ServerScratch scratch;
-        scratch.starts.assign(q + 1, 0);
-        scratch.counts.assign(q, 0);
-        scratch.open.resize(q);
-        const int64_t nothing = 0;
-        const Queries asked = {queries.data(), nullptr, &nothing, scratch.starts.data(), static_cast<int64_t>(q)};
-        const BestArrays found = {scores.data(), ids.data(),          scratch.counts.data(),
-                                  scored.data(), scratch.open.data(), static_cast<int64_t>(k)};
-        std::fill_n(scored.data(), q, 0);
-        if (reach < 0.0)
-            scan_exactly(asked, scratch, found);
-        else
-            scan_tiles(asked, reach, scratch, found);
-        kernels_.sort_found(found, asked.n_queries);
-        for (size_t i = 0; i < q; ++i)
-            if (scratch.counts[i] < static_cast<int64_t>(k)) return false;
-        for (size_t i = 0; i < q * k; ++i) ids.data()[i] = id_of(ids.data()[i]);
-        return true;
+        const Queries asked = {queries.data(), allowed ? allowed->data() : nullptr, excluded.data(),
+                               excluded_starts.data(), static_cast<int64_t>(q)};
+        return answer(asked, reach, ids.data(), scores.data(), scored.data(), ids.shape(1));
+    }
+
+    // The same of one query, all live items for answers; how many were scored, or -1.
+    int64_t search_one(Vector<const float> query, double reach, Vector<int64_t> ids, Vector<float> scores) const {
+        require(ids.shape(0) == scores.shape(0), "shapes differ");
+        if (static_cast<int64_t>(query.shape(0)) != n_factors_) return -1;
+        const int64_t nothing[2] = {0, 0};
+        int64_t scored = 0;
+        const Queries asked = {query.data(), nullptr, nothing, nothing, 1};
+        return answer(asked, reach, ids.data(), scores.data(), &scored, ids.shape(0)) ? scored : -1;
     }
 
 private:
@@ -123,14 +116,39 @@ private:
         (kept_.push_back(nb::cast(arrays)), ...);
     }
 
-    bool may_ask(const float* queries, int64_t n) const {
-        if (kernels_.first_bad_row(queries, n, n_factors_) < n) return false;
-        for (int64_t query = 0; query < n; ++query) {
+    bool answer(const Queries& asked, double reach, int64_t* ids, float* scores, int64_t* scored, size_t k) const {
+        require(k >= 1 && (reach < 0.0 || n_filed_ == parts_.size()), "shapes differ");
+        nb::gil_scoped_release unlocked;
+        if (!may_ask(asked)) return false;
+        static thread_local ServerScratch scratch;
+        const size_t q = static_cast<size_t>(asked.n_queries);
+        scratch.counts.assign(q, 0);
+        scratch.open.resize(q);
+        const BestArrays found = {
+            scores, ids, scratch.counts.data(), scored, scratch.open.data(), static_cast<int64_t>(k)};
+        std::fill_n(scored, q, 0);
+        if (reach < 0.0)
+            scan_exactly(asked, scratch, found);
+        else
+            scan_tiles(asked, reach, scratch, found);
+        kernels_.sort_found(found, asked.n_queries);
+        for (size_t query = 0; query < q; ++query) {
+            const size_t first = query * k;
+            const size_t end = first + static_cast<size_t>(scratch.counts[query]);
+            for (size_t i = first; i < end; ++i) ids[i] = id_of(ids[i]);
+            std::fill(ids + end, ids + first + k, -1);
+            std::fill(scores + end, scores + first + k, -INFINITY);
+        }
+        return true;
+    }
+
+    // Whether products with all items stay well within floats; a NaN or an infinity in a query fails this, too.
+    bool may_ask(const Queries& asked) const {
+        for (int64_t query = 0; query < asked.n_queries; ++query) {
+            const float* factor = asked.factors + query * n_factors_;
             double square = 0.0;
-            for (int64_t j = 0; j < n_factors_; ++j) {
-                const double value = queries[query * n_factors_ + j];
-                square += value * value;
-            }
+            for (int64_t j = 0; j < n_factors_; ++j)
+                square += static_cast<double>(factor[j]) * static_cast<double>(factor[j]);
             if (!(std::sqrt(square) * std::max(longest_, 1.0) <= 1e37)) return false;
         }
         return true;

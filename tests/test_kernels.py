@@ -211,3 +211,32 @@ def test_wrong_arrays_are_refused_not_read():
         entries = np.zeros(4, np.int32), np.zeros(4, np.float32)
         with pytest.raises(ValueError, match="starts leave"):
             native.fill_entries(factors, tiles, 1, 1, np.array(starts, np.int32), *entries, 0)
+
+
+@given(
+    n=st.integers(1, 300),
+    spread=st.sampled_from([1, 3, 2**40]),
+    with_dead=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_ids_are_found_as_their_twin_finds_them(n, spread, with_dead, seed):
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation((np.arange(n) - n // 2) * spread)
+    ids[0] = rng.choice([np.iinfo(np.int64).min, np.iinfo(np.int64).max, ids[0]])
+    by_id = np.argsort(ids, kind="stable").astype(np.int32)
+    dead = np.packbits(rng.random(n) < 0.3, bitorder="little") if with_dead else None
+    wanted = np.concatenate([rng.choice(ids, 40), rng.integers(-2 * n, 2 * n, 40) * spread, ids[:1]])
+
+    def found(kernels, level):
+        places = np.full(len(wanted), -1)
+        kernels.find_ids(ids, by_id, dead, 7, wanted, places, level)
+        return places
+
+    expected = found(_twins, 0)
+    for level in LEVELS:
+        np.testing.assert_array_equal(found(native, level), expected)
+    there = expected >= 0
+    np.testing.assert_array_equal(ids[expected[there] - 7], wanted[there])
+    assert not np.isin(
+        wanted[~there], ids[np.unpackbits(dead, bitorder="little", count=n) == 0] if with_dead else ids
+    ).any()

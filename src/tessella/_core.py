@@ -76,6 +76,16 @@ class Kernels(Protocol):
         terms: NDArray[np.float64],
         level: int,
     ) -> None: ...
+    def find_ids(
+        self,
+        ids: NDArray[np.int64],
+        by_id: NDArray[np.int32],
+        dead: NDArray[np.uint8] | None,
+        base: int,
+        wanted: NDArray[np.int64],
+        places: NDArray[np.int64],
+        level: int,
+    ) -> None: ...
     def sort_found(
         self, scores: NDArray[np.float32], answers: NDArray[np.int64], counts: NDArray[np.int64], level: int
     ) -> None: ...

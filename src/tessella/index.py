@@ -20,15 +20,14 @@ from tessella.mapping.tessellation import Ternary
 from tessella.results import Drift, Explanation, Plan, SearchResult
 from tessella.retrieval.drift import drift
 from tessella.retrieval.explain import explain
-from tessella.retrieval.filters import filters_for, same_kind
-from tessella.retrieval.found import Found
+from tessella.retrieval.filters import same_kind
+from tessella.retrieval.search import search
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, grown, merged, tidy
-from tessella.retrieval.served import search_served
-from tessella.retrieval.slots import Effort, overlaps
+from tessella.retrieval.slots import overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.retrieval.tuning import choose, may_gain, tuned
-from tessella.retrieval.ways import EXACTLY, Reach, Way, search_by
+from tessella.retrieval.ways import Options
 from tessella.schema import Schema
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
@@ -177,25 +176,8 @@ class Index:
             ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first. A query for
             which slots give fewer than k answers although there are more is answered exactly.
         """
-        state = self._state
-        count = None if threads is None else thread_count(threads)
-        if exclude is None and allow is None and _is_ready(queries, k):
-            way = _way(state, k, reach, budget, max_slots, min_overlap, exact=exact)
-            answered = search_served(state, queries, k, way, count)  # type: ignore[arg-type]
-            if answered is not None:
-                return answered
-        count = thread_count(count)
-        array = _check.numbers(queries, "queries")
-        asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
-        wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
-        way = _way(state, wanted, reach, budget, max_slots, min_overlap, exact=exact)
-        _check.products_fit(asked, state.longest, "queries")
-        if array.ndim == 1 and _check.is_list_of_ids(exclude):
-            exclude = [exclude]
-        found = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
-        for part, filters in filters_for(state, len(asked), exclude, allow):
-            search_by(way, state, asked[part], filters, found.part(part), count)
-        return self._result(state, found, wanted, single=array.ndim == 1)
+        options = Options(reach, budget, max_slots, min_overlap, exact)
+        return search(self._state, queries, k, options, exclude, allow, threads)
 
     @overload
     def search_all(
@@ -310,16 +292,6 @@ class Index:
             progress=progress,
             options=options,
         )
-
-    @staticmethod
-    def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
-        scores, answers = found.scores, found.answers
-        if scores.shape[1] < wanted:
-            missing = ((0, 0), (0, wanted - scores.shape[1]))
-            scores = np.pad(scores, missing, constant_values=-np.inf)
-            answers = np.pad(answers, missing, constant_values=-1)
-        result = SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
-        return SearchResult(*(part[0] for part in result)) if single else result
 
     def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
         """The paper's candidate sets (P12): how many slots each query shares with each item.
@@ -717,52 +689,6 @@ def exact_search(
     array([2, 0])
     """
     return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
-
-
-def _is_ready(queries: ArrayLike, k: int) -> bool:
-    """Whether these are queries in one piece and a k that need no conversion."""
-    return (
-        type(queries) is np.ndarray
-        and (queries.ndim == 1 or (queries.ndim == 2 and len(queries) > 0))
-        and queries.dtype == np.float32
-        and queries.flags.c_contiguous
-        and queries.flags.aligned
-        and type(k) is int
-        and k >= 1
-    )
-
-
-def _way(
-    state: State,
-    k: int,
-    reach: float | None,
-    budget: int | None,
-    max_slots: int | None,
-    min_overlap: int,
-    *,
-    exact: bool,
-) -> Way:
-    """How to answer: as asked for, or as planned."""
-    _check.true_or_false(exact, "exact")
-    believed = None if reach is None else _check.number_between(reach, "reach", 0.0, 1.0)
-    scored = None if budget is None else _check.whole_number(budget, "budget", 1)
-    slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
-    overlap = _check.whole_number(min_overlap, "min_overlap", 1)
-    by_slots = scored is not None or slots is not None or overlap > 1
-    if believed is not None and state.fitted.tiling is None:
-        raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")
-    if believed is not None and by_slots:
-        raise ValueError("reach is for tiles, but budget, max_slots and min_overlap are for slots; pass one of both.")
-    plan = state.plan
-    if exact or (plan.way == "exact" and believed is None and not by_slots):
-        return EXACTLY
-    if believed is not None or (plan.way == "tiles" and not by_slots):
-        return Reach(plan.reach if believed is None else believed)
-    scored = max(k, plan.budget_per_answer * k if scored is None else scored)
-    if scored >= state.n_live:
-        return EXACTLY
-    most = state.fitted.n_factors  # slots of a query
-    return Effort(scored, min(slots or plan.max_slots, most), min(overlap, most + 1))
 
 
 def _sample(queries: ArrayLike, state: State) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import NATIVE
 
 import tessella as ts
@@ -22,6 +23,13 @@ def changed(text, spill):
     return index
 
 
+def the_long_way(index, *arguments, **options):
+    """What the general search finds, kernel by kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tessella.retrieval.search.serves", lambda *_: False)
+        return index.search(*arguments, **options)
+
+
 def assert_same(found, wanted, query):
     for part, expected in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(part, expected[query])
@@ -38,7 +46,7 @@ def test_one_query_is_answered_as_many_are(text, spill):
     for reach in REACHES:
         options = {"exact": True} if reach is None else {"reach": reach}
         for k in (1, 10, 100, n, n + 5):
-            wanted = index.search(USERS[:6].astype(np.float64), k, **options)  # the general search
+            wanted = the_long_way(index, USERS[:6], k, **options)
             for query in range(6):
                 assert_same(index.search(USERS[query], k, **options), wanted, query)
             batch = index.search(USERS[:6], k, **options)
@@ -47,11 +55,37 @@ def test_one_query_is_answered_as_many_are(text, spill):
                 assert part.dtype == expected.dtype
 
 
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("reach", REACHES)
+def test_filters_are_served_as_the_general_search_applies_them(text, reach, rng):
+    index = changed(text, spill=2)
+    options = {"exact": True} if reach is None else {"reach": reach}
+    ids = index.ids
+    lists = [rng.permutation(ids)[: rng.integers(0, len(ids))] for _ in range(6)]
+    seen = scipy.sparse.random_array((6, len(ids)), density=0.3, rng=rng, format="csr")
+    for filters in (
+        {"exclude": lists},
+        {"exclude": seen},
+        {"allow": rng.permutation(ids)[:700]},
+        {"exclude": lists, "allow": rng.permutation(ids)[:700]},
+        {"exclude": [ids, ids[5:], ids[::2], ids[:0], ids[:1], ids]},  # fewer than k are left, or none
+    ):
+        for k in (1, 10, 300):
+            wanted = the_long_way(index, USERS[:6], k, **filters, **options)
+            found = index.search(USERS[:6], k, **filters, **options)
+            for part, expected in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(part, expected)
+                assert part.dtype == expected.dtype
+    for number, left_out in enumerate(lists):
+        wanted = the_long_way(index, USERS[number : number + 1], exclude=[left_out], **options)
+        assert_same(index.search(USERS[number], exclude=left_out, **options), wanted, 0)
+
+
 @pytest.mark.parametrize("reach", REACHES)
 def test_unusual_queries_are_answered_alike(reach):
     index = changed(text=False, spill=1)
     options = {"exact": True} if reach is None else {"reach": reach}
-    wanted = index.search(USERS[:1].astype(np.float64), **options)
+    wanted = the_long_way(index, USERS[:1], **options)
     wide = np.repeat(USERS[:1], 2, axis=1)
     read_only = USERS[0].copy()
     read_only.flags.writeable = False
@@ -63,7 +97,7 @@ def test_unusual_queries_are_answered_alike(reach):
         assert_same(index.search(query, **options), wanted, 0)
         assert_same(index.search(query, threads=1, **options), wanted, 0)
     assert_same(index.search(USERS[0], k=np.int64(10), **options), wanted, 0)
-    assert_same(index.search(np.zeros(21, np.float32), **options), index.search(np.zeros((1, 21)), **options), 0)
+    assert_same(index.search(np.zeros(21, np.float32), **options), the_long_way(index, np.zeros((1, 21)), **options), 0)
 
 
 @NATIVE
@@ -73,23 +107,24 @@ def test_a_plain_query_takes_the_short_way(monkeypatch):
     def fail(*_):
         raise RuntimeError("the long way")
 
-    monkeypatch.setattr("tessella.index.search_by", fail)
+    monkeypatch.setattr("tessella.retrieval.search.search_by", fail)
     for options in ({}, {"exact": True}, {"reach": 1.0}, {"reach": 0.3, "threads": 1}, {"threads": 2}):
         assert index.search(USERS[0], 5, **options).ids.shape == (5,)
-    longer = [{"budget": 20}, {"exclude": [3]}, {"allow": [3, 4, 5]}, {"k": len(index) + 1}]
+    assert index.search(USERS[0], 5, exclude=[3]).ids.shape == (5,)
+    assert index.search(USERS[0], 5, allow=index.ids[:600]).ids.shape == (5,)
+    longer = [{"budget": 20}, {"allow": [3, 4, 5]}, {"k": len(index) + 1}]
     for options in longer:
         with pytest.raises(RuntimeError, match="the long way"):
             index.search(USERS[0], **options)
     assert index.search(USERS, 5).ids.shape == (40, 5)
-    with pytest.raises(RuntimeError, match="the long way"):
-        index.search(USERS.astype(np.float64))
+    assert index.search(USERS.astype(np.float64), 5).ids.shape == (40, 5)
 
 
 def test_batches_and_threads_change_nothing():
     index = changed(text=False, spill=1)
     users = np.tile(USERS, (30, 1))  # more than a batch
     for options in ({"exact": True}, {"reach": 0.4}):
-        wanted = index.search(users.astype(np.float64), **options)
+        wanted = the_long_way(index, users, **options)
         for threads in (1, 2, 3):
             found = index.search(users, threads=threads, **options)
             for part, expected in zip(found, wanted, strict=True):
@@ -115,7 +150,7 @@ def test_bad_queries_get_the_same_sentence(spoil, reach):
     with np.errstate(over="ignore"):
         bad = spoil(USERS[0]).astype(np.float32)
     with pytest.raises(ValueError, match="queries") as general:
-        index.search(bad[None].astype(np.float64), reach=reach)
+        the_long_way(index, bad[None], reach=reach)
     with pytest.raises(ValueError, match="queries") as single:
         index.search(bad, reach=reach)
     assert str(single.value) == str(general.value)

@@ -264,8 +264,14 @@ def test_a_server_without_its_tiles_answers_no_reach(rng):
     server.learn(coded.codes, coded.offsets, coded.scales)
     codes = np.zeros(64 * 6, np.int8), np.zeros(64, np.int16), np.zeros((1, 4))
     server.add(factors, np.arange(60, dtype=np.int32), None, 0, np.arange(60), *codes)
+    filters = None, np.zeros(0, np.int64), np.zeros(2, np.int64)
     with pytest.raises(ValueError, match="shapes differ"):
-        server.search(factors[:1], 0.5, ids, scores, scored)
+        server.search(factors[:1], 0.5, *filters, ids, scores, scored)
+    with pytest.raises(ValueError, match="shapes differ"):
+        server.search_one(factors[0], 0.5, ids[0], scores[0])
+    for starts in (np.zeros(1, np.int64), np.array([0, 1]), np.array([-1, 0])):
+        with pytest.raises(ValueError, match=r"shapes differ|starts leave"):
+            server.search(factors[:1], -1.0, *filters[:2], starts, ids, scores, scored)
     for head, largest in ((np.eye(4)[:, :0].copy(), 63.0), (np.ones((4, 5)), 63.0), (np.eye(4), 64.0)):
         with pytest.raises(ValueError, match=r"shapes differ|codes do not fit"):
             native.Server(4, 9.0, head, largest, 146.0, 0)

@@ -1,11 +1,12 @@
 """Ways: the three ways to answer, exactly, by slots or by tiles, behind one call."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _check
 from tessella.retrieval.exact import search_exactly
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
@@ -28,6 +29,45 @@ class Reach:
 
 EXACTLY = Exactly()
 Way: TypeAlias = Exactly | Reach | Effort
+
+
+class Options(NamedTuple):
+    """What a search is told about how to answer, not yet checked."""
+
+    reach: float | None
+    budget: int | None
+    max_slots: int | None
+    min_overlap: int
+    exact: bool
+
+
+AS_PLANNED = Options(None, None, None, 1, False)
+
+
+def way_for(state: State, k: int, options: Options) -> Way:
+    """How to answer: as asked for, or as planned."""
+    plan = state.plan
+    if plan.way != "slots" and options == AS_PLANNED and options.exact is False and type(options.min_overlap) is int:
+        return EXACTLY if plan.way == "exact" else Reach(plan.reach)
+    _check.true_or_false(options.exact, "exact")
+    reach = None if options.reach is None else _check.number_between(options.reach, "reach", 0.0, 1.0)
+    budget = None if options.budget is None else _check.whole_number(options.budget, "budget", 1)
+    max_slots = None if options.max_slots is None else _check.whole_number(options.max_slots, "max_slots", 1)
+    overlap = _check.whole_number(options.min_overlap, "min_overlap", 1)
+    by_slots = budget is not None or max_slots is not None or overlap > 1
+    if reach is not None and state.fitted.tiling is None:
+        raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")
+    if reach is not None and by_slots:
+        raise ValueError("reach is for tiles, but budget, max_slots and min_overlap are for slots; pass one of both.")
+    if options.exact or (plan.way == "exact" and reach is None and not by_slots):
+        return EXACTLY
+    if reach is not None or (plan.way == "tiles" and not by_slots):
+        return Reach(plan.reach if reach is None else reach)
+    scored = max(k, plan.budget_per_answer * k if budget is None else budget)
+    if scored >= state.n_live:
+        return EXACTLY
+    most = state.fitted.n_factors  # slots of a query
+    return Effort(scored, min(max_slots or plan.max_slots, most), min(overlap, most + 1))
 
 
 def search_by(

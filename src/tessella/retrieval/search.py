@@ -1,0 +1,81 @@
+"""Search: from what a caller gives to answers, by the shortest way that takes it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _check
+from tessella._core import thread_count
+from tessella.results import SearchResult
+from tessella.retrieval.filters import filters_for
+from tessella.retrieval.found import Found
+from tessella.retrieval.segments import MAX_ROWS, State
+from tessella.retrieval.served import serve, serve_one, serves
+from tessella.retrieval.ways import Options, search_by, way_for
+
+
+def search(
+    state: State, queries: ArrayLike, k: int, options: Options, exclude: Any, allow: Any, threads: int | None
+) -> SearchResult:
+    """The answers to one query or several, over one version of the index."""
+    count = None if threads is None else thread_count(threads)
+    ready = _as_they_are(queries, k)
+    if ready is not None and ready.ndim == 1 and exclude is None and allow is None:
+        way = way_for(state, k, options)
+        found = serve_one(state, ready, k, way) if serves(state, k, way) else None
+        if found is not None:
+            return found
+    array = _check.numbers(queries, "queries") if ready is None else ready
+    single = array.ndim == 1
+    asked = array[None] if single else array
+    if single and _check.is_list_of_ids(exclude):
+        exclude = [exclude]
+    found = _search_many(state, asked, k, options, exclude, allow, count, ready=ready is not None)
+    return SearchResult(*(part[0] for part in found)) if single else found
+
+
+def _search_many(
+    state: State,
+    queries: NDArray[Any],
+    k: int,
+    options: Options,
+    exclude: Any,
+    allow: Any,
+    threads: int | None,
+    *,
+    ready: bool,
+) -> SearchResult:
+    """The answers to queries with filters. Those that are `ready` are looked at only if the server refuses them."""
+    asked = queries if ready else _check.all_factors(queries, "queries", state.fitted.n_factors)
+    wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
+    way = way_for(state, wanted, options)
+    shares = filters_for(state, len(asked), exclude, allow)
+    if len(shares) == 1 and serves(state, wanted, way, shares[0][1]):
+        found = serve(state, asked, wanted, way, shares[0][1], threads)
+        if found is not None:
+            return found
+    asked = _check.all_factors(asked, "queries", state.fitted.n_factors) if ready else asked
+    _check.products_fit(asked, state.longest, "queries")
+    best = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
+    for part, filters in shares:
+        search_by(way, state, asked[part], filters, best.part(part), thread_count(threads))
+    return _result(state, best, wanted)
+
+
+def _result(state: State, found: Found, wanted: int) -> SearchResult:
+    scores, answers = found.scores, found.answers
+    if scores.shape[1] < wanted:
+        missing = ((0, 0), (0, wanted - scores.shape[1]))
+        scores = np.pad(scores, missing, constant_values=-np.inf)
+        answers = np.pad(answers, missing, constant_values=-1)
+    return SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
+
+
+def _as_they_are(queries: ArrayLike, k: int) -> NDArray[np.float32] | None:
+    """The queries, if they are in one piece and with this k need no conversion."""
+    if type(queries) is not np.ndarray or queries.dtype != np.float32 or type(k) is not int or k < 1:
+        return None
+    flags = queries.flags
+    in_one_piece = flags.c_contiguous and flags.aligned
+    return queries if in_one_piece and (queries.ndim == 1 or (queries.ndim == 2 and len(queries))) else None
