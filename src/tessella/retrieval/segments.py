@@ -210,7 +210,7 @@ class State:
 
     @cached
     def server(self) -> Any:
-        """Answers queries without filters in one native call, or None."""
+        """Answers queries in one native call, or None where the twins run."""
         return server_for(self)
 
     @cached
