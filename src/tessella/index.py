@@ -24,11 +24,11 @@ from tessella.retrieval.filters import filters_for, same_kind
 from tessella.retrieval.found import Found
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, grown, merged, tidy
 from tessella.retrieval.served import search_served
-from tessella.retrieval.slots import Effort, overlaps
+from tessella.retrieval.slots import overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.retrieval.tuning import choose, may_gain, tuned
-from tessella.retrieval.ways import EXACTLY, Reach, Way, search_by
+from tessella.retrieval.ways import search_by, way_for
 from tessella.schema import Schema
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
@@ -180,7 +180,7 @@ class Index:
         state = self._state
         count = None if threads is None else thread_count(threads)
         if exclude is None and allow is None and _is_ready(queries, k):
-            way = _way(state, k, reach, budget, max_slots, min_overlap, exact=exact)
+            way = way_for(state, k, reach, budget, max_slots, min_overlap, exact=exact)
             answered = search_served(state, queries, k, way, count)  # type: ignore[arg-type]
             if answered is not None:
                 return answered
@@ -188,7 +188,7 @@ class Index:
         array = _check.numbers(queries, "queries")
         asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
         wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
-        way = _way(state, wanted, reach, budget, max_slots, min_overlap, exact=exact)
+        way = way_for(state, wanted, reach, budget, max_slots, min_overlap, exact=exact)
         _check.products_fit(asked, state.longest, "queries")
         if array.ndim == 1 and _check.is_list_of_ids(exclude):
             exclude = [exclude]
@@ -730,39 +730,6 @@ def _is_ready(queries: ArrayLike, k: int) -> bool:
         and type(k) is int
         and k >= 1
     )
-
-
-def _way(
-    state: State,
-    k: int,
-    reach: float | None,
-    budget: int | None,
-    max_slots: int | None,
-    min_overlap: int,
-    *,
-    exact: bool,
-) -> Way:
-    """How to answer: as asked for, or as planned."""
-    _check.true_or_false(exact, "exact")
-    believed = None if reach is None else _check.number_between(reach, "reach", 0.0, 1.0)
-    scored = None if budget is None else _check.whole_number(budget, "budget", 1)
-    slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
-    overlap = _check.whole_number(min_overlap, "min_overlap", 1)
-    by_slots = scored is not None or slots is not None or overlap > 1
-    if believed is not None and state.fitted.tiling is None:
-        raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")
-    if believed is not None and by_slots:
-        raise ValueError("reach is for tiles, but budget, max_slots and min_overlap are for slots; pass one of both.")
-    plan = state.plan
-    if exact or (plan.way == "exact" and believed is None and not by_slots):
-        return EXACTLY
-    if believed is not None or (plan.way == "tiles" and not by_slots):
-        return Reach(plan.reach if believed is None else believed)
-    scored = max(k, plan.budget_per_answer * k if scored is None else scored)
-    if scored >= state.n_live:
-        return EXACTLY
-    most = state.fitted.n_factors  # slots of a query
-    return Effort(scored, min(slots or plan.max_slots, most), min(overlap, most + 1))
 
 
 def _sample(queries: ArrayLike, state: State) -> NDArray[np.float32]:

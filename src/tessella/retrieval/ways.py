@@ -1,4 +1,4 @@
-"""Ways: the three ways to answer, exactly, by slots or by tiles, behind one call."""
+"""Ways: the three ways to answer, exactly, by slots or by tiles; which one is asked for, and one call for all."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _check
 from tessella.retrieval.exact import search_exactly
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
@@ -28,6 +29,39 @@ class Reach:
 
 EXACTLY = Exactly()
 Way: TypeAlias = Exactly | Reach | Effort
+
+
+def way_for(
+    state: State,
+    k: int,
+    reach: float | None,
+    budget: int | None,
+    max_slots: int | None,
+    min_overlap: int,
+    *,
+    exact: bool,
+) -> Way:
+    """How to answer: as asked for, or as planned."""
+    _check.true_or_false(exact, "exact")
+    believed = None if reach is None else _check.number_between(reach, "reach", 0.0, 1.0)
+    scored = None if budget is None else _check.whole_number(budget, "budget", 1)
+    slots = None if max_slots is None else _check.whole_number(max_slots, "max_slots", 1)
+    overlap = _check.whole_number(min_overlap, "min_overlap", 1)
+    by_slots = scored is not None or slots is not None or overlap > 1
+    if believed is not None and state.fitted.tiling is None:
+        raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")
+    if believed is not None and by_slots:
+        raise ValueError("reach is for tiles, but budget, max_slots and min_overlap are for slots; pass one of both.")
+    plan = state.plan
+    if exact or (plan.way == "exact" and believed is None and not by_slots):
+        return EXACTLY
+    if believed is not None or (plan.way == "tiles" and not by_slots):
+        return Reach(plan.reach if believed is None else believed)
+    scored = max(k, plan.budget_per_answer * k if scored is None else scored)
+    if scored >= state.n_live:
+        return EXACTLY
+    most = state.fitted.n_factors  # slots of a query
+    return Effort(scored, min(slots or plan.max_slots, most), min(overlap, most + 1))
 
 
 def search_by(
