@@ -211,7 +211,7 @@ def test_items_beyond_one_block_of_postings(rng, monkeypatch):
 
 
 def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
-    monkeypatch.setattr("tessella.index.MAX_ROWS", 130)
+    monkeypatch.setattr("tessella.retrieval.changes.MAX_ROWS", 130)
     index = ts.Index.build(rng.standard_normal((100, 5)))
     users = rng.standard_normal((4, 5))
     for turn in range(10):
