@@ -17,7 +17,7 @@ from tessella._core import thread_count
 from tessella.all_users import Output, search_all
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
-from tessella.results import Drift, Explanation, Plan, SearchResult
+from tessella.results import TILES, Drift, Explanation, Plan, SearchResult
 from tessella.retrieval.changes import added, built, rebuilt, removed, updated
 from tessella.retrieval.drift import drift
 from tessella.retrieval.explain import explain
@@ -28,12 +28,11 @@ from tessella.retrieval.served import search_served
 from tessella.retrieval.slots import overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.retrieval.tuning import choose, may_gain, tuned
+from tessella.retrieval.tuning import choose, may_gain, sample_for, tuned
 from tessella.retrieval.ways import search_by, way_for
 from tessella.schema import Schema
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
-TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
 
 
 class Index:
@@ -99,27 +98,19 @@ class Index:
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        automatic = isinstance(schema, str)
-        if automatic and schema != "auto":
-            raise ValueError(f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
-        if not automatic and not isinstance(schema, Schema | LearnedTiles):
-            kind = type(schema).__name__
-            raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
-        if queries is not None and not automatic:
-            kind = type(schema).__name__
-            raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
+        _check.auto_or_one_of(schema, (Schema, LearnedTiles), measured=queries is not None)
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
-        factors = _item_factors(item_factors)
+        factors = _check.item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        tiles = schema if isinstance(schema, LearnedTiles) else None
-        if automatic and may_gain(len(factors), target):
-            tiles = LearnedTiles()
-        state = built(factors, checked, schema if isinstance(schema, Schema) else DEFAULT_SCHEMA, tiles, count)
-        if automatic:
-            return cls(choose(state, None if queries is None else _sample(queries, state), target))
-        return cls(state if tiles is None else replace(state, plan=TILES))
+        if isinstance(schema, Schema):
+            return cls(built(factors, checked, schema, None, count))
+        if isinstance(schema, LearnedTiles):
+            return cls(replace(built(factors, checked, DEFAULT_SCHEMA, schema, count), plan=TILES))
+        tiles = LearnedTiles() if may_gain(len(factors), target) else None
+        state = built(factors, checked, DEFAULT_SCHEMA, tiles, count)
+        return cls(choose(state, sample_for(state, queries), target))
 
     def search(
         self,
@@ -177,7 +168,7 @@ class Index:
         """
         state = self._state
         count = None if threads is None else thread_count(threads)
-        if exclude is None and allow is None and _is_ready(queries, k):
+        if exclude is None and allow is None and _check.is_ready(queries, k):
             way = way_for(state, k, reach, budget, max_slots, min_overlap, exact=exact)
             answered = search_served(state, queries, k, way, count)  # type: ignore[arg-type]
             if answered is not None:
@@ -193,7 +184,8 @@ class Index:
         found = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
         for part, filters in filters_for(state, len(asked), exclude, allow):
             search_by(way, state, asked[part], filters, found.part(part), count)
-        return self._result(state, found, wanted, single=array.ndim == 1)
+        result = found.padded(wanted).result(state.ids_of)
+        return SearchResult(*(part[0] for part in result)) if array.ndim == 1 else result
 
     @overload
     def search_all(
@@ -308,16 +300,6 @@ class Index:
             progress=progress,
             options=options,
         )
-
-    @staticmethod
-    def _result(state: State, found: Found, wanted: int, *, single: bool) -> SearchResult:
-        scores, answers = found.scores, found.answers
-        if scores.shape[1] < wanted:
-            missing = ((0, 0), (0, wanted - scores.shape[1]))
-            scores = np.pad(scores, missing, constant_values=-np.inf)
-            answers = np.pad(answers, missing, constant_values=-1)
-        result = SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
-        return SearchResult(*(part[0] for part in result)) if single else result
 
     def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
         """The paper's candidate sets (P12): how many slots each query shares with each item.
@@ -436,7 +418,7 @@ class Index:
             state = self._state
             if not state.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to tune; add some first.")
-            plan = tuned(state, None if queries is None else _sample(queries, state), target, wanted)
+            plan = tuned(state, sample_for(state, queries), target, wanted)
             self._state = replace(state, plan=plan)
         return plan
 
@@ -450,7 +432,7 @@ class Index:
         ids : array_like of shape (n,)
             New ids of the same kind as those in the index.
         """
-        factors = _item_factors(item_factors, self.n_factors)
+        factors = _check.item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             self._state = added(self._state, factors, checked)
@@ -465,7 +447,7 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        factors = _item_factors(item_factors, self.n_factors)
+        factors = _check.item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
             self._state = updated(self._state, factors, checked)
@@ -605,28 +587,13 @@ class Index:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes of each part; exact search reads the codes, slots search the postings, tile search the tiles."""
-        fitted = self._state.fitted
-        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
-        for segment in self._state.segments:
-            total = {name: total[name] + part for name, part in segment.parts().items()}
-        learned = [fitted.basis, fitted.axes.head, fitted.spectrum]
-        rotation = fitted.sparse_map.rotation_
-        if rotation is not None and rotation is not fitted.basis:
-            learned.append(rotation)
-        tiling = 0 if fitted.tiling is None else fitted.tiling.nbytes
-        return total | {"fitted state": tiling + sum(array.nbytes for array in learned)}
+        return self._state.memory()
 
     def __len__(self) -> int:
         return self._state.n_live
 
     def __contains__(self, item_id: object) -> bool:
-        if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):
-            return False
-        if item_id == -1 or (isinstance(item_id, str) and item_id.endswith("\0")):
-            return False
-        if not isinstance(item_id, str) and not -(2**63) <= int(item_id) < 2**63:
-            return False
-        return bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
+        return _check.may_be_id(item_id) and bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Factors of items, by id or ids."""
@@ -666,34 +633,6 @@ def exact_search(
     array([2, 0])
     """
     return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
-
-
-def _is_ready(queries: ArrayLike, k: int) -> bool:
-    """Whether these are queries in one piece and a k that need no conversion."""
-    return (
-        type(queries) is np.ndarray
-        and (queries.ndim == 1 or (queries.ndim == 2 and len(queries) > 0))
-        and queries.dtype == np.float32
-        and queries.flags.c_contiguous
-        and queries.flags.aligned
-        and type(k) is int
-        and k >= 1
-    )
-
-
-def _sample(queries: ArrayLike, state: State) -> NDArray[np.float32]:
-    """Checked queries to measure recall with."""
-    asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
-    if not len(asked):
-        raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
-    _check.products_fit(asked, state.longest, "queries")
-    return asked
-
-
-def _item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
-    factors = _check.all_factors(values, "item_factors", n_factors)
-    _check.norms_fit(factors, "item_factors")
-    return factors
 
 
 def _from_bytes(kind: type[Index], data: bytes) -> Index:

@@ -104,6 +104,7 @@ class Plan:
 
 
 EXACT = Plan("exact", "it proves its answers")
+TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
 
 
 def plan_to_json(plan: Plan) -> str:

@@ -55,6 +55,15 @@ class Fitted:
         """Coordinates of a factor."""
         return len(self.basis)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        arrays = [self.basis, self.axes.head, self.spectrum]
+        rotation = self.sparse_map.rotation_
+        if rotation is not None and rotation is not self.basis:
+            arrays.append(rotation)
+        return sum(array.nbytes for array in arrays) + (0 if self.tiling is None else self.tiling.nbytes)
+
     @cached
     def item_mapper(self) -> BlockMapper:
         """Maps items by the schema."""
@@ -254,6 +263,13 @@ class State:
     def parts(self) -> Iterator[tuple[Segment, int]]:
         """Every segment with its base."""
         return zip(self.segments, self.bases, strict=False)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of each part of all segments, and of what was fitted."""
+        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
+        for segment in self.segments:
+            total = {name: total[name] + part for name, part in segment.parts().items()}
+        return total | {"fitted state": self.fitted.nbytes}
 
     def no_ids(self) -> NDArray[Any]:
         """No ids, of the index's kind."""
