@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import tessella as ts
 from tessella import cli, storage
+from tessella.commands import searching
 from tessella.retrieval.snapshot import snapshot
 
 RNG = np.random.default_rng(7)
@@ -195,7 +196,7 @@ def test_an_index_can_be_emptied_and_filled_again():
 def test_batches_change_nothing(monkeypatch, size):
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
     scipy.sparse.save_npz("seen.npz", seen)
-    monkeypatch.setattr(cli, "USERS_PER_BATCH", size)
+    monkeypatch.setattr(searching, "USERS_PER_BATCH", size)
     found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))
     assert found == expected_rows(ts.Index.load("texts.tessella"), 10, exclude=seen)
     assert len(found) < 90
