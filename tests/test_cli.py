@@ -273,6 +273,18 @@ def test_info():
     assert lines["search"].startswith("exact search: ")
 
 
+@pytest.mark.parametrize(("name", "number"), [("format-1-numbers", "1"), ("format-2-auto", "2")])
+def test_info_shows_the_format_of_the_file(name, number):
+    Path("old.tessella").write_bytes((Path(__file__).parent / "data" / f"{name}.tessella").read_bytes())
+
+    def shown():
+        return re.search(r"^format +(.*)$", good("info", "old.tessella"), re.MULTILINE)[1]
+
+    assert shown() == number
+    good("remove", "old.tessella", ts.Index.load("old.tessella").ids[0])
+    assert shown() == str(storage.FORMAT)
+
+
 def test_verify():
     assert good("verify", "items.tessella") == f"items.tessella is sound: {ts.Index.build(ITEMS)}\n"
     data = Path("items.tessella").read_bytes()

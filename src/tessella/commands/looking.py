@@ -22,7 +22,7 @@ def info(index: INDEX) -> None:
         "memory": f"{loaded.nbytes / 2**20:,.1f} MiB: "
         + ", ".join(f"{name} {part / 2**20:,.1f}" for name, part in loaded.memory.items()),
         "file": f"{index.stat().st_size / 2**20:,.1f} MiB",
-        "format": storage.FORMAT,
+        "format": storage.format_of(index),
         "tessella": __version__,
     }
     lines["search"] = str(loaded.plan).replace("\n", f"\n{'':<9} ")
