@@ -467,8 +467,8 @@ class Index:
     def drift(self) -> Drift:
         """How much the items that came or changed since the index was fitted look like those it was fitted to.
 
-        Costs a look at these items. Where `refit` is true, `rebuild` makes searches fast again; answers are right
-        either way.
+        Costs a look at these items and, with tiles, at some others. Where `refit` is true, `rebuild` makes searches
+        fast again, and tile search find as much as it did; exact answers are right either way.
 
         Examples
         --------
