@@ -347,8 +347,8 @@ uint32_t hopeful(const float* nears, const float* radii, float reach, float limi
 }
 
 // Tile 0, which holds the longest items, is for every query; then each query goes to its most hopeful tile, and to
-// others until it has k answers, unless it came with as many; then, tile by tile so that codes are read once for many
-// queries, to all tiles that may hold better ones.
+// others until it has k answers; then, tile by tile so that codes are read once for many queries, to all tiles that may
+// hold better ones.
 void tile_scan(const Items& items, const FiledItems& filed, const Queries& queries, const Askers& askers,
                const float* nears, double reach, const TileScratch& scratch, const BestArrays& found) {
     const TileScan scan = {items, filed, queries, askers, scratch};
@@ -373,13 +373,11 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         scratch.slacks[query] = slack_of(askers.terms[query], items.n_factors, filed.coded.code_size, reach);
         Visitor visitor = visitor_of(query);
-        scratch.floors[query] = visitor.best.count == visitor.best.k ? __builtin_inff() : 0.0f;
         visit(scan, 0, visitor);
         leave(visitor);
     }
     if (filed.starts[1] == filed.starts[filed.n_tiles + 1]) return;  // all items are there
     for (int64_t query = 0; query < queries.n_queries; ++query) {
-        if (scratch.floors[query] > 0.0f) continue;  // it has k answers from an earlier segment
         const float* near = nears + query * n_padded;
         Visitor visitor = visitor_of(query);
         float floor = __builtin_inff();

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import tessella as ts
 from tessella import cli, storage
+from tessella.commands import searching
 from tessella.retrieval.snapshot import snapshot
 
 RNG = np.random.default_rng(7)
@@ -195,7 +196,7 @@ def test_an_index_can_be_emptied_and_filled_again():
 def test_batches_change_nothing(monkeypatch, size):
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
     scipy.sparse.save_npz("seen.npz", seen)
-    monkeypatch.setattr(cli, "USERS_PER_BATCH", size)
+    monkeypatch.setattr(searching, "USERS_PER_BATCH", size)
     found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))
     assert found == expected_rows(ts.Index.load("texts.tessella"), 10, exclude=seen)
     assert len(found) < 90
@@ -270,6 +271,18 @@ def test_info():
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
     assert lines["search"].startswith("exact search: ")
+
+
+@pytest.mark.parametrize(("name", "number"), [("format-1-numbers", "1"), ("format-2-auto", "2")])
+def test_info_shows_the_format_of_the_file(name, number):
+    Path("old.tessella").write_bytes((Path(__file__).parent / "data" / f"{name}.tessella").read_bytes())
+
+    def shown():
+        return re.search(r"^format +(.*)$", good("info", "old.tessella"), re.MULTILINE)[1]
+
+    assert shown() == number
+    good("remove", "old.tessella", ts.Index.load("old.tessella").ids[0])
+    assert shown() == str(storage.FORMAT)
 
 
 def test_verify():

@@ -377,6 +377,16 @@ def test_a_damaged_header_hides_no_damaged_array(tmp_path):
     assert len(storage.damages(path)) == 2
 
 
+def test_the_format_of_a_damaged_file_is_not_told(tmp_path):
+    path = small_file(tmp_path)
+    data = path.read_bytes()
+    assert storage.format_of(path) == storage.FORMAT
+    for damaged in (b"", data[:100], data.replace(b"format", b"farmot"), b"\x01" + data[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"^{path} cannot be used: it"):
+            storage.format_of(path)
+
+
 @pytest.mark.parametrize("name", ["numbers", "texts"])
 @pytest.mark.parametrize("mmap", [False, True])
 def test_files_of_format_1_are_read_for_ever(name, mmap):

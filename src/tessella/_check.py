@@ -207,6 +207,26 @@ def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> N
     return taken
 
 
+def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
+    """The same for items, whose norms must fit float32, too."""
+    taken = all_factors(values, "item_factors", n_factors)
+    norms_fit(taken, "item_factors")
+    return taken
+
+
+def auto_or_one_of(schema: object, kinds: tuple[type, ...], *, measured: bool) -> None:
+    """Refuse what is neither "auto" nor of these kinds, and queries to measure with where it is not "auto"."""
+    if isinstance(schema, str):
+        if schema != "auto":
+            raise ValueError(f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+        return
+    kind = type(schema).__name__
+    if not isinstance(schema, kinds):
+        raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+    if measured:
+        raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
+
+
 def items_to_fit(values: ArrayLike) -> NDArray[Any]:
     """`values` as a matrix of at least one item; its numbers are checked by `block`."""
     matrix = factors(values, "item_factors")
@@ -291,6 +311,15 @@ def ids(values: Any, count: int | None, *, unique: bool = True, name: str = "ids
             raise ValueError(f"{name} holds {found[counts > 1][0].item()!r} more than once.")
         _refuse_missing(array, name)
     return array
+
+
+def may_be_id(value: object) -> bool:
+    """Whether `value` is a text or a number that `ids` takes."""
+    if isinstance(value, str):
+        return not value.endswith("\0")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        return False
+    return value != -1 and -(2**63) <= int(value) < 2**63
 
 
 def _refuse_missing(array: NDArray[Any], name: str) -> None:

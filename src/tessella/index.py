@@ -13,25 +13,24 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _check, storage
-from tessella._core import give_way, thread_count
+from tessella._core import thread_count
 from tessella.all_users import Output, search_all
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
-from tessella.results import Drift, Explanation, Plan, SearchResult
+from tessella.results import TILES, Drift, Explanation, Plan, SearchResult
+from tessella.retrieval.changes import added, built, rebuilt, removed, updated
 from tessella.retrieval.drift import drift
 from tessella.retrieval.explain import explain
-from tessella.retrieval.filters import same_kind
 from tessella.retrieval.search import search
-from tessella.retrieval.segments import MAX_ROWS, Fitted, Segment, State, grown, merged, tidy
+from tessella.retrieval.segments import MAX_ROWS, State
 from tessella.retrieval.slots import overlaps
 from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.retrieval.tuning import choose, may_gain, tuned
+from tessella.retrieval.tuning import choose, may_gain, sample_for, tuned
 from tessella.retrieval.ways import Options
 from tessella.schema import Schema
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
-TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
 
 
 class Index:
@@ -97,30 +96,19 @@ class Index:
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        automatic = isinstance(schema, str)
-        if automatic and schema != "auto":
-            raise ValueError(f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
-        if not automatic and not isinstance(schema, Schema | LearnedTiles):
-            kind = type(schema).__name__
-            raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
-        if queries is not None and not automatic:
-            kind = type(schema).__name__
-            raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
+        _check.auto_or_one_of(schema, (Schema, LearnedTiles), measured=queries is not None)
         target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
-        factors = _item_factors(item_factors)
+        factors = _check.item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
-        tiles = schema if isinstance(schema, LearnedTiles) else None
-        if automatic and may_gain(len(factors), target):
-            tiles = LearnedTiles()
-        fitted = Fitted.to(factors, schema if isinstance(schema, Schema) else DEFAULT_SCHEMA, tiles, count)
-        rows = np.arange(len(factors), dtype=np.int32)
-        segment = Segment.build(factors, checked, rows, np.zeros(len(rows), np.bool_), fitted, count)
-        state = State((segment,), fitted, checked.dtype.kind == "U", 0, len(rows))
-        if automatic:
-            return cls(choose(state, None if queries is None else _sample(queries, state), target))
-        return cls(state if tiles is None else replace(state, plan=TILES))
+        if isinstance(schema, Schema):
+            return cls(built(factors, checked, schema, None, count))
+        if isinstance(schema, LearnedTiles):
+            return cls(replace(built(factors, checked, DEFAULT_SCHEMA, schema, count), plan=TILES))
+        tiles = LearnedTiles() if may_gain(len(factors), target) else None
+        state = built(factors, checked, DEFAULT_SCHEMA, tiles, count)
+        return cls(choose(state, sample_for(state, queries), target))
 
     def search(
         self,
@@ -357,7 +345,7 @@ class Index:
         factor = _check.all_factors(array[None], "query", state.fitted.n_factors)
         _check.products_fit(factor, state.longest, "query")
         item = _check.ids([item_id], 1)
-        return explain(state, factor[0], item[0].item(), int(_places(state, item)[0]), state.plan)
+        return explain(state, factor[0], item[0].item(), int(state.places_of(item)[0]), state.plan)
 
     @property
     def plan(self) -> Plan:
@@ -410,7 +398,7 @@ class Index:
             state = self._state
             if not state.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to tune; add some first.")
-            plan = tuned(state, None if queries is None else _sample(queries, state), target, wanted)
+            plan = tuned(state, sample_for(state, queries), target, wanted)
             self._state = replace(state, plan=plan)
         return plan
 
@@ -424,21 +412,10 @@ class Index:
         ids : array_like of shape (n,)
             New ids of the same kind as those in the index.
         """
-        factors = _item_factors(item_factors, self.n_factors)
+        factors = _check.item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
-            state = self._state
-            same_kind(state, checked)
-            clash = checked[state.find(checked) >= 0]
-            give_way()
-            if clash.size:
-                raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
-            if state.n_live + len(factors) > MAX_ROWS:
-                raise ValueError(f"an index holds at most {MAX_ROWS:,} items, but it would hold more.")
-            if state.next_row + len(factors) > MAX_ROWS:
-                state = _renumbered(state)
-            rows = np.arange(state.next_row, state.next_row + len(factors), dtype=np.int32)
-            self._publish(state, state.segments, factors, checked, rows)
+            self._state = added(self._state, factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Give items new factors; they keep their place among equals.
@@ -450,14 +427,10 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        factors = _item_factors(item_factors, self.n_factors)
+        factors = _check.item_factors(item_factors, self.n_factors)
         checked = _check.ids(ids, len(factors))
         with self._writing:
-            state = self._state
-            places = _places(state, checked)
-            give_way()
-            rows = state.at(places, "rows") if len(places) else np.zeros(0, np.int32)
-            self._publish(state, state.without(places), factors, checked, rows)
+            self._state = updated(self._state, factors, checked)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -469,34 +442,13 @@ class Index:
         """
         checked = _check.ids(ids, None)
         with self._writing:
-            state = self._state
-            nothing = np.zeros((0, state.fitted.n_factors), np.float32)
-            places = _places(state, checked)
-            give_way()
-            self._publish(state, state.without(places), nothing, checked[:0], np.zeros(0, np.int32))
-
-    def _publish(
-        self,
-        state: State,
-        segments: tuple[Segment, ...],
-        factors: NDArray[np.float32],
-        ids: NDArray[Any],
-        rows: NDArray[np.int32],
-    ) -> None:
-        """Put a new version in the place of the old one: some segments, and one more of new items."""
-        give_way()
-        next_row = max(state.next_row, int(rows.max(initial=-1)) + 1)
-        if len(factors):
-            segments = grown(segments, factors, ids, rows, state.fitted)
-        self._state = replace(
-            state, segments=tidy(segments, state.fitted), version=state.version + 1, next_row=next_row
-        )
+            self._state = removed(self._state, checked)
 
     def drift(self) -> Drift:
         """How much the items that came or changed since the index was fitted look like those it was fitted to.
 
-        Costs a look at these items. Where `refit` is true, `rebuild` makes searches fast again; answers are right
-        either way.
+        Costs a look at these items and, with tiles, at some others. Where `refit` is true, `rebuild` makes searches
+        fast again, and tile search find as much as it did; exact answers are right either way.
 
         Examples
         --------
@@ -530,22 +482,9 @@ class Index:
         """
         count = thread_count(threads)
         with self._writing:
-            state = self._state
-            if not state.n_live:
+            if not self._state.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to fit; add some first.")
-            places = np.concatenate(
-                [segment.live + base for segment, base in zip(state.segments, state.bases, strict=False)]
-            )
-            rows = state.at(places, "rows")
-            places = places[np.argsort(rows)]  # what is fitted does not depend on how items are spread over segments
-            factors = state.at(places, "factors")
-            tiling = state.fitted.tiling
-            tiles = None if tiling is None else tiling.settings
-            fitted = Fitted.to(factors, state.fitted.sparse_map.schema_, tiles, count)
-            numbers = np.arange(len(places), dtype=np.int32)
-            fresh = np.zeros(len(places), np.bool_)
-            segment = Segment.build(factors, state.at(places, "ids"), numbers, fresh, fitted, count)
-            self._state = State((segment,), fitted, state.text_ids, state.version + 1, len(places), state.plan)
+            self._state = rebuilt(self._state, count)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
@@ -628,34 +567,19 @@ class Index:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes of each part; exact search reads the codes, slots search the postings, tile search the tiles."""
-        fitted = self._state.fitted
-        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
-        for segment in self._state.segments:
-            total = {name: total[name] + part for name, part in segment.parts().items()}
-        learned = [fitted.basis, fitted.axes.head, fitted.spectrum]
-        rotation = fitted.sparse_map.rotation_
-        if rotation is not None and rotation is not fitted.basis:
-            learned.append(rotation)
-        tiling = 0 if fitted.tiling is None else fitted.tiling.nbytes
-        return total | {"fitted state": tiling + sum(array.nbytes for array in learned)}
+        return self._state.memory()
 
     def __len__(self) -> int:
         return self._state.n_live
 
     def __contains__(self, item_id: object) -> bool:
-        if not isinstance(item_id, str | int | np.integer) or isinstance(item_id, bool):
-            return False
-        if item_id == -1 or (isinstance(item_id, str) and item_id.endswith("\0")):
-            return False
-        if not isinstance(item_id, str) and not -(2**63) <= int(item_id) < 2**63:
-            return False
-        return bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
+        return _check.may_be_id(item_id) and bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Factors of items, by id or ids."""
         single = np.ndim(ids) == 0
         state = self._state
-        places = _places(state, _check.ids([ids] if single else ids, None, unique=False))
+        places = state.places_of(_check.ids([ids] if single else ids, None, unique=False))
         if not len(places):
             return np.zeros((0, state.fitted.n_factors), np.float32)
         factors = state.at(places, "factors")
@@ -689,36 +613,6 @@ def exact_search(
     array([2, 0])
     """
     return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
-
-
-def _sample(queries: ArrayLike, state: State) -> NDArray[np.float32]:
-    """Checked queries to measure recall with."""
-    asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
-    if not len(asked):
-        raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
-    _check.products_fit(asked, state.longest, "queries")
-    return asked
-
-
-def _item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
-    factors = _check.all_factors(values, "item_factors", n_factors)
-    _check.norms_fit(factors, "item_factors")
-    return factors
-
-
-def _places(state: State, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The places of ids; one that is not there is refused."""
-    places = state.find(ids)
-    missing = np.flatnonzero(places < 0)
-    if missing.size:
-        raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
-    return places
-
-
-def _renumbered(state: State) -> State:
-    """The same items with rows from 0, for an index that has seen more items than rows can be numbered."""
-    segment = merged(state.segments, state.fitted, renumber=True)
-    return replace(state, segments=(segment,), next_row=len(segment))
 
 
 def _from_bytes(kind: type[Index], data: bytes) -> Index:

@@ -104,6 +104,7 @@ class Plan:
 
 
 EXACT = Plan("exact", "it proves its answers")
+TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
 
 
 def plan_to_json(plan: Plan) -> str:
@@ -143,8 +144,16 @@ class Drift:
     likeness : float
         Share of their squared length that new items have where the fitted ones had it, axis by axis: 1 is alike.
     refit : bool
-        Whether there are at least 100 new items, and they are more than twice as long or as short, or have a likeness
-        below 0.8.
+        Whether there are at least 100 new items, and they are more than twice as long or as short, have a likeness
+        below 0.8, or do not fit the tiles: their tile distance is above 1.3, so that tile search gets slow or misses
+        more; `n_long` is above twice the square root of the number of items; or fewer than 100 of the items that tiles
+        were learned from are left to compare with.
+    tile_distance : float or None
+        Root-mean-square distance of new items from the centres of their tiles over that of the fitted ones, on up to
+        4,096 of both, those of `n_long` aside. None without tiles, with fewer than 16 items to a tile, and where there
+        is nothing to compare.
+    n_long : int
+        New items so long that every query looks at them; 0 without tiles.
     """
 
     n_new: int
@@ -152,12 +161,16 @@ class Drift:
     scale_ratio: float
     likeness: float
     refit: bool
+    tile_distance: float | None = None
+    n_long: int = 0
 
     def __str__(self) -> str:
         advice = "they look different: rebuild()" if self.refit else "no need to rebuild"
+        tiles = "" if self.tile_distance is None else f", {self.tile_distance:.2f} times as far from their tiles"
+        long = f", {self.n_long:,} of them in the tile of long items" if self.n_long else ""
         return (
             f"{self.n_new:,} of {self.n_items:,} items are new, {self.scale_ratio:.2f} times as long as the fitted "
-            f"ones and {self.likeness:.0%} alike: {advice}."
+            f"ones and {self.likeness:.0%} alike{tiles}{long}: {advice}."
         )
 
 

@@ -122,6 +122,15 @@ def damages(path: Path) -> list[str]:
     return _examined(_bytes_of(path, mmap=True))[2]
 
 
+def format_of(path: Path) -> int:
+    """The number of the format that a file is in; its arrays are not looked at."""
+    try:
+        with _reading_header():
+            return int(_described(_bytes_of(path, mmap=True))[1]["format"])
+    except _Damage as damage:
+        raise ValueError(f"{path} cannot be used: {damage}.") from None
+
+
 def _bytes_of(path: Path, *, mmap: bool) -> NDArray[np.uint8]:
     if mmap and path.stat().st_size:
         return np.memmap(path, np.uint8, "r")
@@ -140,14 +149,23 @@ def _require(holds: bool, what: str) -> None:
 def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
     """The sound arrays and the facts of a snapshot, and what is wrong with it."""
     try:
-        return _parse(data)
+        with _reading_header():
+            return _parse(data)
     except _Damage as damage:
         return {}, {}, [str(damage)]
+
+
+@contextlib.contextmanager
+def _reading_header() -> Iterator[None]:
+    """What reading a header may raise, as damage."""
+    try:
+        yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        return {}, {}, ["its header is damaged"]
+        raise _Damage("its header is damaged") from None
 
 
-def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
+def _described(data: NDArray[np.uint8]) -> tuple[dict[str, Any], dict[str, Any], NDArray[np.uint8]]:
+    """The entries of the header, the description in its metadata, and the bytes that follow."""
     _require(len(data) >= 8, "it is too short for an index")
     (length,) = struct.unpack("<Q", data[:8].tobytes())
     _require(length <= len(data) - 8, "it is not an index of tessella, or is cut off")
@@ -162,11 +180,15 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
         content["format"] in READABLE,
         f"it is of format {content['format']}, but this version reads formats {READABLE[0]} to {READABLE[-1]}",
     )
+    return header, content, data[8 + length :]
+
+
+def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
+    header, content, stored = _described(data)
     described = content["arrays"]
     _require(set(header) == set(described), "its header does not list the arrays it should")
     arrays: dict[str, NDArray[Any]] = {}
-    found = []
-    stored, end = data[8 + length :], 0
+    found, end = [], 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
         wanted = described[name]
         size = math.prod(wanted["shape"]) * np.dtype(wanted["type"]).itemsize

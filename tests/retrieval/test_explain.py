@@ -91,6 +91,108 @@ def test_drift_survives_a_file(rng, tmp_path):
     assert ts.Index.load(tmp_path / "items").drift() == index.drift()
 
 
+CENTRES = np.random.default_rng(5).standard_normal((2, 60, 12))
+
+
+def clustered(rng, n, which):
+    """Items around the first centres or around others, alike in length and spread."""
+    centres = CENTRES[which]
+    return centres[rng.integers(len(centres), size=n)] + 0.2 * rng.standard_normal((n, 12))
+
+
+def tiled(rng):
+    return ts.Index.build(clustered(rng, 2000, 0), schema=ts.LearnedTiles(n_tiles=60))
+
+
+def test_new_items_that_fit_the_tiles_need_no_rebuilding(rng):
+    index = tiled(rng)
+    assert index.drift().tile_distance is None
+    for first in range(2000, 4000, 500):
+        index.add(clustered(rng, 500, 0), first + np.arange(500))
+    drift = index.drift()
+    assert 0.9 < drift.tile_distance < 1.15
+    assert drift.n_long == 0
+    assert not drift.refit
+    assert "times as far from their tiles: no need to rebuild" in str(drift)
+
+
+def test_new_items_from_elsewhere_do_not_fit_the_tiles(rng):
+    index = tiled(rng)
+    index.add(clustered(rng, 99, 1), 2000 + np.arange(99))
+    few = index.drift()
+    assert few.tile_distance > 2
+    assert not few.refit
+    index.add(clustered(rng, 900, 1), 3000 + np.arange(900))
+    drift = index.drift()
+    assert 0.9 < drift.scale_ratio < 1.1
+    assert drift.likeness > 0.8
+    assert drift.tile_distance > 2
+    assert drift.refit
+    exactly = ts.Index.build(index[index.ids][:2000], schema=index.schema)
+    exactly.add(index[index.ids][2000:], index.ids[2000:])
+    assert exactly.drift().tile_distance is None
+    assert not exactly.drift().refit  # without tiles it is as it was
+    index.rebuild()
+    index.add(clustered(rng, 500, 1), 5000 + np.arange(500))
+    assert not index.drift().refit
+
+
+def test_new_items_crowd_the_tile_of_long_items(rng):
+    index = tiled(rng)
+    items = clustered(rng, 1000, 0)
+    lengths = np.linalg.norm(items, axis=1, keepdims=True)
+    items[:120] *= 3.5 * np.sqrt(np.mean(lengths**2)) / lengths[:120]
+    index.add(items, 2000 + np.arange(1000))
+    drift = index.drift()
+    assert drift.n_long == 120
+    assert drift.scale_ratio < 2
+    assert drift.tile_distance < 1.15  # which is of the others
+    assert drift.refit
+    assert "120 of them in the tile of long items" in str(drift)
+
+
+def test_tiles_whose_items_are_gone_are_learned_anew(rng):
+    index = tiled(rng)
+    index.update(clustered(rng, 1850, 0), np.arange(1850))
+    assert not index.drift().refit
+    index.update(clustered(rng, 100, 0), 1850 + np.arange(100))
+    assert index.drift().tile_distance is None
+    assert index.drift().refit
+
+
+def test_tiles_of_few_items_are_not_judged(rng):
+    index = ts.Index.build(clustered(rng, 600, 0), schema=ts.LearnedTiles(n_tiles=500))
+    index.add(clustered(rng, 600, 0), 600 + np.arange(600))
+    assert index.drift().tile_distance is None
+    assert not index.drift().refit
+
+
+@pytest.mark.parametrize("spill", [1, 2])
+def test_drift_does_not_depend_on_how_items_are_spread_over_segments(rng, tmp_path, spill):
+    index = ts.Index.build(clustered(rng, 6000, 0), schema=ts.LearnedTiles(n_tiles=60, spill=spill))
+    index.add(clustered(rng, 300, 1), 6000 + np.arange(300))
+    index.update(clustered(rng, 700, 1) * 2, np.arange(700))
+    index.add(clustered(rng, 5, 0) * 9, 7000 + np.arange(5))
+    index.remove(np.arange(500, 2000, 7))
+    assert len(index._state.segments) > 1
+    index.save(tmp_path / "items")
+    drift = index.drift()
+    assert drift.tile_distance is not None
+    assert drift.n_long >= 5
+    for mmap in (False, True):
+        assert ts.Index.load(tmp_path / "items", mmap=mmap).drift() == drift
+
+
+def test_drift_of_tiles_without_any_width():
+    index = ts.Index.build(np.ones((200, 2)), schema=ts.LearnedTiles())
+    index.add(np.ones((150, 2)), 1000 + np.arange(150))
+    assert index.drift().tile_distance == 1.0
+    assert not index.drift().refit
+    index.add(np.ones((150, 2)) * [1.1, 1], 2000 + np.arange(150))
+    assert index.drift().tile_distance == np.inf
+    assert index.drift().refit
+
+
 def test_drift_of_zero_items():
     index = ts.Index.build(np.zeros((3, 2)))
     index.add(np.zeros((200, 2)), 10 + np.arange(200))

@@ -211,7 +211,7 @@ def test_items_beyond_one_block_of_postings(rng, monkeypatch):
 
 
 def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
-    monkeypatch.setattr("tessella.index.MAX_ROWS", 130)
+    monkeypatch.setattr("tessella.retrieval.changes.MAX_ROWS", 130)
     index = ts.Index.build(rng.standard_normal((100, 5)))
     users = rng.standard_normal((4, 5))
     for turn in range(10):
@@ -224,6 +224,9 @@ def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
     assert index._state.next_row <= 130
     with pytest.raises(ValueError, match="an index holds at most 130 items"):
         index.add(rng.standard_normal((31, 5)), np.arange(20_000, 20_031))
+    index.remove(index.ids)
+    index.add(rng.standard_normal((130, 5)), np.arange(130))
+    assert index.ids.tolist() == list(range(130))
 
 
 def test_states_and_segments_are_never_changed(rng):

@@ -213,3 +213,17 @@ def test_settings_are_frozen_and_in_json():
     for text in ("[]", "{}", '{"n_tiles": 3}', settings.to_json().replace("spill", "spell")):
         with pytest.raises(ValueError, match="the text does not describe learned tiles"):
             ts.LearnedTiles.from_json(text)
+
+
+def test_new_items_are_found_as_old_ones_are():
+    items, users = generated_factors(24_000, 500, 32, seed=5)
+    items = np.random.default_rng(0).permutation(items)
+    index = ts.Index.build(items[:12_000], schema=ts.LearnedTiles())
+    index.tune(users, 0.95)
+    for first in range(12_000, 24_000, 1000):
+        index.add(items[first : first + 1000], np.arange(first, first + 1000))
+    assert len(index._state.segments) > 3
+    true, found = index.search(users, exact=True).ids, index.search(users).ids
+    hits = np.array([np.isin(best, some) for best, some in zip(true, found, strict=True)])
+    assert hits[true < 12_000].mean() >= 0.94
+    assert hits[true >= 12_000].mean() >= 0.91

@@ -252,7 +252,7 @@ def tile_scan(
             visitor.visit(places[start:stop], bounds[start:stop])
 
         visit(0)
-        floor, opening = INFINITY, count < k
+        floor, opening = INFINITY, True
         while (opening or visitor.count < k) and (hopes < floor).any():
             opening, most = False, hopes[hopes < floor].max()
             for tile in np.flatnonzero(hopes == most).tolist():

@@ -1,12 +1,14 @@
 """Found: the best answers so far of some queries, as kernels fill them."""
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella._core import core
+from tessella.results import SearchResult
 
 QUERIES_PER_BATCH = 128
 
@@ -54,6 +56,18 @@ class Found:
         """Put answers in order: higher scores first, then earlier rows."""
         running = core()
         running.kernels.sort_found(self.scores, self.answers, self.counts, running.level)
+
+    def padded(self, k: int) -> Self:
+        """With room for at least k answers to each query, empty where there are fewer."""
+        missing = ((0, 0), (0, k - self.scores.shape[1]))
+        if missing[1][1] <= 0:
+            return self
+        scores = np.pad(self.scores, missing, constant_values=-np.inf)
+        return replace(self, scores=scores, answers=np.pad(self.answers, missing, constant_values=-1))
+
+    def result(self, ids_of: Callable[[NDArray[np.int64]], NDArray[Any]]) -> SearchResult:
+        """What a search returns, given what tells the ids of answers."""
+        return SearchResult(ids_of(self.answers), self.scores, self.scored, self.certified)
 
 
 def batches(n: int, size: int = QUERIES_PER_BATCH) -> list[slice]:

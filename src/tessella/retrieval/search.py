@@ -60,16 +60,7 @@ def _search_many(
     best = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
     for part, filters in shares:
         search_by(way, state, asked[part], filters, best.part(part), thread_count(threads))
-    return _result(state, best, wanted)
-
-
-def _result(state: State, found: Found, wanted: int) -> SearchResult:
-    scores, answers = found.scores, found.answers
-    if scores.shape[1] < wanted:
-        missing = ((0, 0), (0, wanted - scores.shape[1]))
-        scores = np.pad(scores, missing, constant_values=-np.inf)
-        answers = np.pad(answers, missing, constant_values=-1)
-    return SearchResult(state.ids_of(answers), scores, found.scored, found.certified)
+    return best.padded(wanted).result(state.ids_of)
 
 
 def _as_they_are(queries: ArrayLike, k: int) -> NDArray[np.float32] | None:

@@ -1,15 +1,15 @@
 """Segments: the items of an index as a few immutable parts, so that it can change while it is searched."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _twins
 from tessella._cached import cached
-from tessella._core import core, give_way, run_blocks, thread_count
+from tessella._core import core, give_way, run_blocks
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.sparse_map import BlockMapper, SparseMap
 from tessella.results import EXACT, Plan
@@ -21,9 +21,6 @@ from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling
 from tessella.schema import Schema
 
 ITEMS_AT_ONCE = 2**12  # whole blocks of codes, few enough for the cache
-PILE = 8
-SMALL = 256  # items that are as soon coded as looked through in two segments
-MOST_DEAD = 1 / 3  # of a segment
 MAX_ROWS = 2**31 - 1
 
 
@@ -58,6 +55,15 @@ class Fitted:
         """Coordinates of a factor."""
         return len(self.basis)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        arrays = [self.basis, self.axes.head, self.spectrum]
+        rotation = self.sparse_map.rotation_
+        if rotation is not None and rotation is not self.basis:
+            arrays.append(rotation)
+        return sum(array.nbytes for array in arrays) + (0 if self.tiling is None else self.tiling.nbytes)
+
     @cached
     def item_mapper(self) -> BlockMapper:
         """Maps items by the schema."""
@@ -82,6 +88,20 @@ class Fitted:
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors, thresholded=False)
 
 
+class Items(NamedTuple):
+    """Some items in any order."""
+
+    factors: NDArray[np.float32]  # (n, n_factors)
+    ids: NDArray[Any]  # (n)
+    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
+    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """The items of several parts, at least one, as one."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 @dataclass(frozen=True)
 class Segment:
     """Some of the items by falling norm, never changed once made. An item's number in that order is its place."""
@@ -98,28 +118,20 @@ class Segment:
     n_live: int
 
     @classmethod
-    def build(
-        cls,
-        factors: NDArray[np.float32],
-        ids: NDArray[Any],
-        rows: NDArray[np.int32],
-        is_new: NDArray[np.bool_],
-        fitted: Fitted,
-        threads: int = 1,
-    ) -> Self:
-        """A segment of checked factors."""
+    def build(cls, items: Items, fitted: Fitted, threads: int = 1) -> Self:
+        """A segment of checked items."""
         give_way()
-        order = np.argsort(-squared_norms(factors), kind="stable")
-        ordered = factors[order]
+        order = np.argsort(-squared_norms(items.factors), kind="stable")
+        ordered = items.factors[order]
         n = len(ordered)
         codes = Codes.empty(n, fitted.axes)
         entries: dict[int, Entries] = {}
 
-        def enter(items: slice) -> None:
-            stretch = ordered[items]
+        def enter(places: slice) -> None:
+            stretch = ordered[places]
             turned = fitted.turn(stretch)
-            codes.fill(items, stretch, turned, fitted.axes)
-            entries[items.start] = fitted.item_entries(stretch, turned)
+            codes.fill(places, stretch, turned, fitted.axes)
+            entries[places.start] = fitted.item_entries(stretch, turned)
 
         run_blocks(enter, [slice(at, min(at + ITEMS_AT_ONCE, n)) for at in range(0, n, ITEMS_AT_ONCE)], threads)
         give_way()
@@ -127,7 +139,7 @@ class Segment:
         give_way()
         filed = None if fitted.tiling is None else Filed.build(ordered, fitted.tiling, threads)
         give_way()
-        return cls.over(ordered, rows[order], ids[order], is_new[order], codes, postings, filed)
+        return cls.over(ordered, items.rows[order], items.ids[order], items.is_new[order], codes, postings, filed)
 
     @classmethod
     def over(
@@ -153,6 +165,12 @@ class Segment:
         if self.dead is None:
             return np.arange(len(self))
         return np.flatnonzero(~np.unpackbits(self.dead, bitorder="little", count=len(self)).astype(np.bool_))
+
+    @property
+    def live_items(self) -> Items:
+        """The items that are there."""
+        live = self.live
+        return Items(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
 
     def find(self, ids: NDArray[Any], base: int, places: NDArray[np.int64]) -> None:
         """Fill in the places, with the base added, of those ids that are here; texts are no whole numbers' ids."""
@@ -209,6 +227,17 @@ class State:
         return [0, *np.cumsum([len(segment) for segment in self.segments]).tolist()]
 
     @cached
+    def radii(self) -> NDArray[np.float32]:
+        """How far from its centre any item of a tile lies, in whichever segment.
+
+        So a query visits a tile in all segments or in none, and finds new items as it finds old ones.
+        """
+        radii: NDArray[np.float32] = np.maximum.reduce(
+            [segment.filed.radii for segment in self.segments if segment.filed is not None]
+        )
+        return radii
+
+    @cached
     def server(self) -> Any:
         """Answers queries in one native call, or None where the twins run."""
         return server_for(self)
@@ -234,9 +263,24 @@ class State:
             segment.find(ids, base, places)
         return places
 
+    def places_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """The same; an id that is not there is refused."""
+        places = self.find(ids)
+        missing = np.flatnonzero(places < 0)
+        if missing.size:
+            raise KeyError(f"there is no item with id {ids[missing[0]].item()!r} in the index.")
+        return places
+
     def parts(self) -> Iterator[tuple[Segment, int]]:
         """Every segment with its base."""
         return zip(self.segments, self.bases, strict=False)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of each part of all segments, and of what was fitted."""
+        total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
+        for segment in self.segments:
+            total = {name: total[name] + part for name, part in segment.parts().items()}
+        return total | {"fitted state": self.fitted.nbytes}
 
     def no_ids(self) -> NDArray[Any]:
         """No ids, of the index's kind."""
@@ -277,52 +321,3 @@ class State:
             here = places[(places >= base) & (places < base + len(segment))] - base
             kept.append(segment.without(here) if len(here) else segment)
         return tuple(kept)
-
-
-def merged(segments: tuple[Segment, ...], fitted: Fitted, *, renumber: bool = False) -> Segment:
-    """One segment with the live items of several, with rows from 0 if asked for."""
-    if len(segments) == 1 and segments[0].dead is None and not renumber:
-        return segments[0]
-    parts = [(segment, segment.live) for segment in segments]
-    rows = np.concatenate([segment.rows[live] for segment, live in parts])
-    return Segment.build(
-        np.concatenate([segment.factors[live] for segment, live in parts]),
-        np.concatenate([segment.ids[live] for segment, live in parts]),
-        np.argsort(np.argsort(rows)).astype(np.int32) if renumber else rows,
-        np.concatenate([segment.is_new[live] for segment, live in parts]),
-        fitted,
-        thread_count(None),
-    )
-
-
-def grown(
-    segments: tuple[Segment, ...],
-    factors: NDArray[np.float32],
-    ids: NDArray[Any],
-    rows: NDArray[np.int32],
-    fitted: Fitted,
-) -> tuple[Segment, ...]:
-    """Segments with new items: in the last one, made anew, as long as that is small, else in one of their own."""
-    is_new = np.ones(len(rows), np.bool_)
-    if segments and segments[-1].n_live + len(factors) <= SMALL:
-        *kept, last = segments
-        segments, live = tuple(kept), last.live
-        factors = np.concatenate([last.factors[live], factors])
-        ids = np.concatenate([last.ids[live], ids])
-        rows = np.concatenate([last.rows[live], rows])
-        is_new = np.concatenate([last.is_new[live], is_new])
-    return (*segments, Segment.build(factors, ids, rows, is_new, fitted))
-
-
-def tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
-    """Merge what has piled up: eight segments of about one size become one; one with many dead items is made anew.
-
-    So an item is merged about log8(n) times in its life, and there are never more than a few segments of each size.
-    """
-    kept = [segment for segment in segments if segment.n_live]
-    for at, segment in enumerate(kept):
-        if len(segment) - segment.n_live > MOST_DEAD * len(segment):
-            kept[at] = merged((segment,), fitted)
-    while len(kept) >= PILE and kept[-PILE].n_live < PILE * kept[-1].n_live:
-        kept[-PILE:] = [merged(tuple(kept[-PILE:]), fitted)]
-    return tuple(kept)

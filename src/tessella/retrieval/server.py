@@ -31,5 +31,5 @@ def server_for(state: "State") -> Any:
         filed = segment.filed
         if filed is not None:
             coded = filed.coded
-            server.file(filed.places, filed.starts, coded.codes, coded.offsets, coded.scales, filed.radii)
+            server.file(filed.places, filed.starts, coded.codes, coded.offsets, coded.scales, state.radii)
     return server

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from tessella import _check, storage
 from tessella.mapping.sparse_map import SparseMap
 from tessella.results import EXACT, plan_from_json, plan_to_json
+from tessella.retrieval.changes import merged
 from tessella.retrieval.codes import Codes
 from tessella.retrieval.postings import Postings
-from tessella.retrieval.segments import Fitted, Segment, State, merged
+from tessella.retrieval.segments import Fitted, Segment, State
 from tessella.retrieval.tiles import CodedRows, Filed, LearnedTiles, Tiling, parts_of
 from tessella.schema import Schema
 

@@ -44,7 +44,7 @@ def search_by_tiles(
         for segment, base, filed in parts:
             running.kernels.tile_scan(
                 segment.factors, segment.rows, segment.dead, base,
-                filed.places, filed.starts, filed.coded.codes, filed.coded.offsets, filed.coded.scales, filed.radii,
+                filed.places, filed.starts, filed.coded.codes, filed.coded.offsets, filed.coded.scales, state.radii,
                 asked, askers.codes, askers.terms, nears, reach,
                 filtered.allowed, filtered.excluded, filtered.excluded_starts,
                 best.scores, best.answers, best.counts, best.scored, running.level,

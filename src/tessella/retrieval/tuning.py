@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tessella import _check
 from tessella._core import thread_count
 from tessella.results import EXACT, Plan, Trial
 from tessella.retrieval.filters import filters_for
@@ -34,6 +35,17 @@ _NAMES: dict[type, Literal["exact", "tiles", "slots"]] = {Exactly: "exact", Reac
 def may_gain(n_items: int, target_recall: float) -> bool:
     """Whether anything but exact search is worth trying."""
     return n_items >= FEWEST_ITEMS and target_recall < 1
+
+
+def sample_for(state: State, queries: ArrayLike | None) -> NDArray[np.float32] | None:
+    """Queries to measure recall with, checked, if there are any."""
+    if queries is None:
+        return None
+    asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
+    if not len(asked):
+        raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
+    _check.products_fit(asked, state.longest, "queries")
+    return asked
 
 
 def choose(state: State, queries: NDArray[np.float32] | None, target_recall: float) -> State:

@@ -1,4 +1,4 @@
-"""Ways: the three ways to answer, exactly, by slots or by tiles, behind one call."""
+"""Ways: the three ways to answer, exactly, by slots or by tiles; which one is asked for, and one call for all."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias

@@ -1,0 +1,58 @@
+"""Files: what commands read, and where they may write."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tessella import tables
+from tessella.index import Index
+
+
+def check_place(path: Path, overwrite: bool) -> None:
+    """Refuse, before the work, an output that could not be written after it."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but the output is a file.")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {path.parent} is read-only.")
+
+
+def read_items(
+    path: Path, ids: Path | None, index: Index | None = None
+) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
+    """Factors and ids of items, from two files or from one; for an index, of its width and kind of ids."""
+    table = tables.read_factors(path, None if index is None else index.n_factors)
+    listed = table.ids if ids is None else tables.read_ids(ids)
+    texts = index is not None and has_texts(index)
+    return table.factors, None if listed is None else tables.as_ids(listed, texts=texts)
+
+
+def read_items_for(index: Index, path: Path, ids: Path | None) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """The same where there must be ids."""
+    factors, listed = read_items(path, ids, index)
+    if listed is None:
+        raise ValueError(f"{path} holds no ids; pass them with --ids.")
+    return factors, listed
+
+
+def has_texts(index: Index) -> bool:
+    """Whether ids are texts."""
+    return index.ids.dtype.kind == "U"
+
+
+def names_of(table: tables.Table) -> NDArray[Any]:
+    """What users are called: their ids, or their rows."""
+    return np.arange(len(table.factors)) if table.ids is None else tables.as_ids(table.ids)
+
+
+def replace(path: Path, index: Index) -> None:
+    """Write a changed index in the place of the file it came from."""
+    index.save(path, overwrite=True)
+    typer.echo(f"{path}: {index}")
