@@ -214,17 +214,18 @@ def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.
     return taken
 
 
-def auto_or_one_of(schema: object, kinds: tuple[type, ...], *, measured: bool) -> None:
-    """Refuse what is neither "auto" nor of these kinds, and queries to measure with where it is not "auto"."""
+def auto_or_one_of(schema: object, kinds: tuple[type, ...]) -> None:
+    """Refuse what is neither "auto" nor of these kinds."""
     if isinstance(schema, str):
         if schema != "auto":
-            raise ValueError(f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+            raise ValueError(
+                f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles; exact search "
+                "is target_recall=1."
+            )
         return
-    kind = type(schema).__name__
     if not isinstance(schema, kinds):
+        kind = type(schema).__name__
         raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
-    if measured:
-        raise ValueError(f"queries is for schema='auto', but schema is a {kind}; pass queries to tune afterwards.")
 
 
 def items_to_fit(values: ArrayLike) -> NDArray[Any]:

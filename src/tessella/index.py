@@ -70,7 +70,7 @@ class Index:
         ids: ArrayLike | None = None,
         *,
         schema: Schema | LearnedTiles | Literal["auto"] = "auto",
-        target_recall: float = 0.95,
+        target_recall: float | None = None,
         queries: ArrayLike | None = None,
         threads: int | None = None,
     ) -> Self:
@@ -88,24 +88,30 @@ class Index:
             searched by tiles. A `Schema` says how factors become sparse vectors for slots search, `candidates` and
             `explain`, and is searched exactly unless a budget is given; it is otherwise
             Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
-        target_recall : float, default 0.95
-            For "auto": the share of the true top 10 to find, with a confidence of 95%; 1 is exact search.
+        target_recall : float, default None
+            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. With "auto", 1 is exact
+            search. `LearnedTiles` are tuned to it if it or `queries` is given.
         queries : array_like of shape (n_queries, n_factors), default None
-            For "auto": user factors to measure with; None makes some from the items, as `tune` says.
+            User factors to measure with; None makes some from the items, as `tune` says.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        _check.auto_or_one_of(schema, (Schema, LearnedTiles), measured=queries is not None)
-        target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
+        _check.auto_or_one_of(schema, (Schema, LearnedTiles))
+        target = _check.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
+        measured = target_recall is not None or queries is not None
         factors = _check.item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
         if isinstance(schema, Schema):
+            if measured:
+                raise ValueError("target_recall and queries are not for a Schema, which is searched exactly; use tune.")
             return cls(built(factors, checked, schema, None, count))
         if isinstance(schema, LearnedTiles):
-            return cls(replace(built(factors, checked, DEFAULT_SCHEMA, schema, count), plan=TILES))
+            state = replace(built(factors, checked, DEFAULT_SCHEMA, schema, count), plan=TILES)
+            plan = tuned(state, sample_for(state, queries), target, 10) if measured else TILES
+            return cls(replace(state, plan=plan))
         tiles = LearnedTiles() if may_gain(len(factors), target) else None
         state = built(factors, checked, DEFAULT_SCHEMA, tiles, count)
         return cls(choose(state, sample_for(state, queries), target))
@@ -462,11 +468,15 @@ class Index:
         """
         return drift(self._state)
 
-    def rebuild(self, *, threads: int | None = None) -> None:
+    def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
         """Fit the index anew to the items it holds. Searches go on meanwhile; other changes wait.
+
+        Where `build` or `tune` measured how to answer, that is measured again, for the same recall.
 
         Parameters
         ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            User factors to measure with, as for `tune`.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
@@ -484,7 +494,7 @@ class Index:
         with self._writing:
             if not self._state.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to fit; add some first.")
-            self._state = rebuilt(self._state, count)
+            self._state = rebuilt(self._state, sample_for(self._state, queries), count)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.

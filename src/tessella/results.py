@@ -79,6 +79,12 @@ class Plan:
         nothing was measured.
     trials : tuple of Trial
         What was measured to decide.
+    target_recall : float or None
+        The share of the true top k that was asked for; None where nothing was measured.
+    k : int
+        For how many answers.
+    automatic : bool
+        Whether the index was built with ``schema="auto"``, so that `rebuild` chooses among all ways again.
     """
 
     way: Literal["exact", "tiles", "slots"]
@@ -88,6 +94,9 @@ class Plan:
     budget_per_answer: int = 40
     recall: tuple[float, float] | None = None
     trials: tuple[Trial, ...] = ()
+    target_recall: float | None = None
+    k: int = 10
+    automatic: bool = False
 
     def __str__(self) -> str:
         slots = f"{self.max_slots} slots and a budget of {self.budget_per_answer} for each answer"
@@ -126,6 +135,10 @@ def plan_from_json(text: str, *, tiled: bool) -> Plan:
     _check.number_between(plan.reach, "reach", 0.0, 1.0)
     _check.whole_number(plan.max_slots, "max_slots", 1)
     _check.whole_number(plan.budget_per_answer, "budget_per_answer", 1)
+    if plan.target_recall is not None:
+        _check.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
+    _check.whole_number(plan.k, "k", 1)
+    _check.true_or_false(plan.automatic, "automatic")
     return plan
 
 

@@ -98,9 +98,56 @@ def test_a_plan_survives_changes_files_and_rebuilding(fastest, tmp_path):
         assert same.plan == plan
         assert str(same.plan) == str(plan)
         assert same.tiles == index.tiles is not None
+    assert (plan.target_recall, plan.k, plan.automatic) == (0.95, 10, True)
+
+
+@pytest.mark.parametrize("way", ["exact", "tiles"])
+def test_rebuilding_chooses_anew_what_was_chosen(fastest, way):
+    fastest(way)
+    index = ts.Index.build(ITEMS, target_recall=0.9)
+    index.add(ITEMS[:5], 9_000 + np.arange(5))
+    before = index.plan
+    fastest("tiles")
+    index.rebuild(queries=USERS)
+    assert index.plan.way == "tiles"
+    assert index.tiles == ts.LearnedTiles()
+    assert "300 queries given of the ways that reach a recall of 0.9" in index.plan.reason
+    assert index.plan != before
+    assert measured_recall(index, USERS, 10) >= 0.9
+    index.rebuild()
+    assert "queries made from the items" in index.plan.reason
+    with pytest.raises(ValueError, match="queries has 0 rows"):
+        index.rebuild(queries=USERS[:0])
+
+
+def test_rebuilding_tunes_what_was_tuned_and_leaves_the_rest(fastest):
+    fastest("tiles")
+    tiles = ts.LearnedTiles(n_tiles=40)
+    index = ts.Index.build(ITEMS, schema=tiles)
+    plan = index.plan
     index.rebuild()
     assert index.plan == plan
-    assert index.memory["tiles"] > 0
+    index.tune(USERS, 0.8, k=5)
+    index.rebuild(queries=USERS)
+    assert (index.plan.target_recall, index.plan.k, index.plan.automatic) == (0.8, 5, False)
+    assert index.tiles == tiles
+
+
+def test_a_small_index_that_has_grown_gets_tiles_when_it_is_rebuilt(fastest):
+    fastest("tiles")
+    index = ts.Index.build(ITEMS[:1000])
+    assert index.tiles is None
+    index.add(ITEMS[1000:], np.arange(1000, len(ITEMS)))
+    index.rebuild(queries=USERS)
+    assert index.plan.way == "tiles"
+
+
+def test_tiles_are_tuned_when_a_recall_is_asked_for(fastest):
+    fastest("tiles")
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(), target_recall=0.9, queries=USERS)
+    assert index.plan.way == "tiles"
+    assert index.plan.recall[1] >= 0.9
+    assert not index.plan.automatic
 
 
 def test_a_plan_prints_what_was_measured(fastest):

@@ -2,7 +2,7 @@
 
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -67,13 +67,10 @@ def build(
     factors, listed = read_items(items, ids)
     users = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
     measured = given(target_recall=target_recall, queries=users)
-    if schema is Ways.TILES:
-        index = Index.build(factors, listed, schema=LearnedTiles(), **given(threads=threads))
-        if measured:
-            index.tune(**measured)
-    else:
-        measured = {"target_recall": 1.0} if schema is Ways.EXACT else measured
-        index = Index.build(factors, listed, **measured, **given(threads=threads))
+    if schema is Ways.EXACT:
+        measured = {"target_recall": 1.0}
+    way: LearnedTiles | Literal["auto"] = LearnedTiles() if schema is Ways.TILES else "auto"
+    index = Index.build(factors, listed, schema=way, **measured, **given(threads=threads))
     index.save(output, overwrite=overwrite)
     typer.echo(f"{output}: {index}")
 

@@ -13,6 +13,7 @@ from tessella._core import give_way, thread_count
 from tessella.retrieval.filters import same_kind
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Items, Segment, State
 from tessella.retrieval.tiles import LearnedTiles
+from tessella.retrieval.tuning import choose, may_gain, tuned
 from tessella.schema import Schema
 
 PILE = 8
@@ -30,18 +31,21 @@ def built(
     return State((segment,), fitted, ids.dtype.kind == "U", 0, len(rows))
 
 
-def rebuilt(state: State, threads: int) -> State:
-    """The same items, at least one, with everything fitted to them anew."""
+def rebuilt(state: State, queries: NDArray[np.float32] | None, threads: int) -> State:
+    """The same items, at least one, with everything fitted to them anew, and the way chosen anew if it was chosen."""
     places = state.live_places  # what is fitted does not depend on how items are spread over segments
-    tiling = state.fitted.tiling
-    fresh = built(
-        state.at(places, "factors"),
-        state.at(places, "ids"),
-        state.fitted.sparse_map.schema_,
-        None if tiling is None else tiling.settings,
-        threads,
-    )
-    return replace(fresh, version=state.version + 1, plan=state.plan)
+    plan, tiling = state.plan, state.fitted.tiling
+    tiles = None if tiling is None else tiling.settings
+    if plan.automatic and plan.target_recall is not None:
+        tiles = LearnedTiles() if may_gain(len(places), plan.target_recall) else None
+    schema = state.fitted.sparse_map.schema_
+    fresh = built(state.at(places, "factors"), state.at(places, "ids"), schema, tiles, threads)
+    fresh = replace(fresh, version=state.version + 1, plan=plan)
+    if plan.target_recall is None:
+        return fresh
+    if plan.automatic:
+        return choose(fresh, queries, plan.target_recall, plan.k)
+    return replace(fresh, plan=tuned(fresh, queries, plan.target_recall, plan.k))
 
 
 def added(state: State, factors: NDArray[np.float32], ids: NDArray[Any]) -> State:

@@ -48,12 +48,13 @@ def sample_for(state: State, queries: ArrayLike | None) -> NDArray[np.float32] |
     return asked
 
 
-def choose(state: State, queries: NDArray[np.float32] | None, target_recall: float) -> State:
+def choose(state: State, queries: NDArray[np.float32] | None, target_recall: float, k: int = 10) -> State:
     """The version that searches by the fastest way that reaches the recall, without what other ways would need."""
     if not may_gain(state.n_live, target_recall):
         few = f"there are only {state.n_live:,} items" if target_recall < 1 else "only it reaches a recall of 1"
-        return replace(state, plan=replace(EXACT, reason=few))
-    plan = tuned(state, queries, target_recall, k=10)
+        plan = replace(EXACT, reason=few, target_recall=target_recall, k=k, automatic=True)
+        return replace(state, plan=plan)
+    plan = replace(tuned(state, queries, target_recall, k), automatic=True)
     if plan.way == "tiles":
         return replace(state, plan=plan)
     segments = tuple(replace(segment, filed=None) for segment in state.segments)
@@ -89,7 +90,15 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
     fastest = min(found, key=seconds.__getitem__)
     source = "made from the items" if queries is None else "given"
     reason = f"the fastest on {n:,} queries {source} of the ways that reach a recall of {target_recall:g}"
-    plan = Plan(_NAMES[type(fastest)], reason, recall=found[fastest], trials=trials)
+    plan = Plan(
+        _NAMES[type(fastest)],
+        reason,
+        recall=found[fastest],
+        trials=trials,
+        target_recall=target_recall,
+        k=k,
+        automatic=state.plan.automatic,
+    )
     if isinstance(fastest, Reach):
         return replace(plan, reach=fastest.reach)
     if isinstance(fastest, Effort):
