@@ -186,7 +186,7 @@ BAD = [
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
     ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
     ((USERS,), {"buget": 3}, TypeError, "'buget' is no option of a search; there are budget, exact, "),
-    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300)."),
+    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): column j is item index.ids[j]; widen it if items have come, or pass lists of ids."),
     ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequences of ids, but there are 50 queries."),
     ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude is neither a sparse matrix nor a list"),
     ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "ids are texts, but those in the index are whole"),

@@ -347,6 +347,15 @@ def _numbers_or_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array.astype(np.int64)
 
 
+def excluding_shape(shape: tuple[int, ...], n_queries: int, n_items: int) -> None:
+    """Refuse a sparse `exclude` that has not a row for each query and a column for each item."""
+    if shape != (n_queries, n_items):
+        raise ValueError(
+            f"exclude has shape {shape}, but must have shape {(n_queries, n_items)}: column j is item index.ids[j]; "
+            "widen it if items have come, or pass lists of ids."
+        )
+
+
 def is_list_of_lists(values: object) -> bool:
     """Whether `values` holds sequences of ids rather than ids."""
     if isinstance(values, np.ndarray):

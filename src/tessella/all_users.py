@@ -50,8 +50,7 @@ class Users:
         n = len(factors)
         by_user = _check.is_list_of_lists(allow)
         if _check.is_sparse(exclude):
-            if exclude.shape != (n, state.n_live):
-                raise ValueError(f"exclude has shape {exclude.shape}, but must have shape {(n, state.n_live)}.")
+            _check.excluding_shape(exclude.shape, n, state.n_live)
             exclude = exclude if exclude.format == "csr" else scipy.sparse.csr_array(exclude)
         elif exclude is not None and not (isinstance(exclude, list | tuple | np.ndarray) and len(exclude) == n):
             _check.id_lists(exclude, "exclude", n)  # has the sentence

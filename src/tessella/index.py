@@ -155,8 +155,8 @@ class Index:
         min_overlap : int, default 1
             How many of these slots an item must share to be scored. Larger values score fewer items.
         exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
-            Items that are no answer to a query, such as those a user has seen. Columns go by `ids`. A single query also
-            takes a sequence of ids. Unknown ids are passed over.
+            Items that are no answer to a query, such as those a user has seen. Column j is item ``index.ids[j]``. A
+            single query also takes a sequence of ids. Unknown ids are passed over.
         allow : sequence of ids, or list of n_queries sequences of ids, default None
             The only items that may be answers, to all queries or to each. Unknown ids are passed over.
         exact : bool, default False
@@ -596,12 +596,12 @@ class Index:
         return factors[0] if single else factors
 
     def __repr__(self) -> str:
-        schema = self.schema
-        parts = f"{type(schema.tessellation).__name__} tiles, {type(schema.slot_map).__name__} slots"
+        plan, tiling, schema = self.plan, self._state.fitted.tiling, self.schema
         size = f"{len(self):,} items x {self.n_factors} factors"
-        tiling = self._state.fitted.tiling
-        learned = "" if tiling is None else f", {len(tiling.centres):,} learned tiles"
-        return f"Index of {size}, {parts}, threshold {schema.threshold:g}{learned}, {self.nbytes / 2**20:,.1f} MiB"
+        way = {"exact": "exactly", "tiles": f"by tiles with a reach of {plan.reach:g}", "slots": "by slots"}[plan.way]
+        slots = f"{type(schema.tessellation).__name__} and {type(schema.slot_map).__name__} slots"
+        learned = "" if tiling is None else f"{len(tiling.centres):,} learned tiles, "
+        return f"Index of {size}, searched {way}; {learned}{slots}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(

@@ -178,7 +178,7 @@ def test_memory_counts_tiles():
     assert index.memory["fitted state"] > plain.memory["fitted state"]
     assert index.nbytes == sum(index.memory.values())
     n_tiles = len(index._state.fitted.tiling.centres)
-    assert f", {n_tiles} learned tiles, " in repr(index)
+    assert f"; {n_tiles} learned tiles, " in repr(index)
     assert "learned" not in repr(plain)
 
 

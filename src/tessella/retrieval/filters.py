@@ -60,17 +60,20 @@ def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64
     if exclude is None:
         return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
     if _check.is_sparse(exclude):
+        _check.excluding_shape(exclude.shape, n, state.n_live)
         matrix = scipy.sparse.csr_array(exclude, copy=True)
-        if matrix.shape != (n, state.n_live):
-            raise ValueError(f"exclude has shape {matrix.shape}, but must have shape {(n, state.n_live)}.")
         matrix.eliminate_zeros()
         matrix.sum_duplicates()  # sorts them, too
         return state.live_rows[matrix.indices], matrix.indptr.astype(np.int64)
     lists = _check.id_lists(exclude, "exclude", n)
     for ids in lists:
         same_kind(state, ids)
-    found = [state.rows_of(ids) for ids in lists]
-    return np.concatenate([*found, np.zeros(0, np.int64)]), np.cumsum([0, *map(len, found)])
+    places = state.find(np.concatenate([*lists, state.no_ids()]))
+    there = places >= 0
+    owners = np.repeat(np.arange(n), [len(ids) for ids in lists])[there]
+    rows = state.at(places[there], "rows") if len(owners) else owners
+    pairs = np.unique(owners << 32 | rows)
+    return pairs & 0xFFFFFFFF, np.searchsorted(pairs, np.arange(n + 1) << 32)
 
 
 def _allowed(state: State, ids: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:

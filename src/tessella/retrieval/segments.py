@@ -308,12 +308,6 @@ class State:
             ids[there] = self.at(answers[there] & 0xFFFFFFFF, "ids")
         return ids
 
-    def rows_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of those ids that are there, ascending."""
-        places = self.find(ids)
-        there = places[places >= 0]
-        return np.unique(self.at(there, "rows")).astype(np.int64) if len(there) else np.zeros(0, np.int64)
-
     def without(self, places: NDArray[np.int64]) -> tuple[Segment, ...]:
         """The segments with the items at some places removed."""
         kept = []
