@@ -18,7 +18,7 @@ from tessella.retrieval.slots import Effort
 from tessella.retrieval.tile_search import QUERIES_PER_BATCH as TILE_QUERIES_PER_BATCH
 from tessella.retrieval.ways import Reach, Way
 
-EXACTLY = -1.0  # the reach that stands for no tiles
+NO_TILES = -1.0  # in place of a reach
 YES, NO = np.bool_(True), np.bool_(False)
 
 
@@ -30,7 +30,7 @@ def serves(state: State, k: int, way: Way, filters: Filters | None = None) -> bo
 
 def serve_one(state: State, query: NDArray[np.float32], k: int, way: Way) -> SearchResult | None:
     """The answers to one query, float32 in one piece, or None if that is for the general search."""
-    reach = way.reach if isinstance(way, Reach) else EXACTLY
+    reach = way.reach if isinstance(way, Reach) else NO_TILES
     ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     scored = state.server.search_one(query, reach, ids, scores)
     if scored < 0:
@@ -45,7 +45,7 @@ def serve(
     state: State, queries: NDArray[np.float32], k: int, way: Way, filters: Filters, threads: int | None
 ) -> SearchResult | None:
     """The same of several queries, which may have filters."""
-    reach = way.reach if isinstance(way, Reach) else EXACTLY
+    reach = way.reach if isinstance(way, Reach) else NO_TILES
     server, n = state.server, len(queries)
     ids, scores, scored = np.empty((n, k), np.int64), np.empty((n, k), np.float32), np.empty(n, np.int64)
     refused = []
