@@ -44,6 +44,34 @@ def test_the_page_on_performance_is_made_from_results():
     assert load(ROOT / "docs" / "make_performance.py").page() == page
 
 
+def churn_line(kept, commit):
+    fast = {"idle": 100, "busy": 50, "replaced_per_second": 9, "recall": 0.96, "fresh_recall": 0.97}
+    return {"machine": {"cpu": "some", "cpus": "2", "simd": "avx2", "tessella": "0", "commit": commit},
+            "part": "churn", "set": "a set", "way": "auto", "kept": kept, "lost": 0.01, "rounds": [fast]}  # fmt: skip
+
+
+def test_the_page_on_performance_takes_the_latest_of_what_there_is(tmp_path, monkeypatch):
+    maker = load(ROOT / "docs" / "make_performance.py")
+    written = [line for name in ("peers", "profile") for line in maker.lines(name)]
+    parts = {line.get("part", "profile"): line for line in written}
+    monkeypatch.setattr(maker, "RESULTS", tmp_path)
+    with pytest.raises(SystemExit, match="There are no results yet"):
+        maker.page()
+    for part, line in parts.items():
+        (tmp_path / "peers.jsonl").write_text(json.dumps({"part": part, **line}) + "\n")
+        titles = re.findall("^## (.*)", maker.page(), re.MULTILINE)
+        assert [title for title in titles if title != "The floor"] == [
+            title for name, title, *_ in maker.SECTIONS if name == part
+        ]
+    two = [churn_line(0.7, "old"), churn_line(0.5, "new")]
+    (tmp_path / "peers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in two))
+    page = maker.page()
+    assert "Measured at commit new." in page
+    assert "| **0.50** (goal at least 0.6, missed) |" in page
+    assert "| **0.0100** (goal at most 0.01) |" in page
+    assert "0.70" not in page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_in_pages_runs(page, capsys):
     for block in python_blocks(page):
