@@ -39,7 +39,8 @@ GROWTH = """How long a query takes as items and factors grow, by the fastest of 
 0.95, on one thread, with up to 2,000 queries a call."""
 
 EVERYONE = """Ten items for every user of a set, without those that the user has seen, by implicit's `recommend`, by
-our exact search, and by the fastest of our ways with a recall of at least 0.99."""
+our exact search, and by the fastest of our ways with a recall of at least 0.99. Seconds and ratios are medians over
+turns, each of its own."""
 
 CHURN = """One thread replaces a tenth of the items, 50 at a time without a pause, while another searches. Throughput
 kept is that of the searches meanwhile over that before. Figures are medians over rounds; the recall lost to a fresh
@@ -86,14 +87,15 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
-def measured(found: list[Line]) -> str:
-    """At which commit lines were measured, or which of them at which."""
-    sets: dict[str, list[str]] = {}
+def measured(found: list[Line], *keys: str) -> str:
+    """At which commit lines were measured, or which of them, named by some keys, at which."""
+    names: dict[str, list[str]] = {}
     for line in found:
-        sets.setdefault(line["machine"]["commit"], []).append(line.get("set", "the rest"))
-    if len(sets) == 1:
-        return f"Measured at commit {next(iter(sets))}."
-    each = (f"{commit} ({', '.join(dict.fromkeys(names))})" for commit, names in sets.items())
+        name = " ".join(str(line[key]) for key in keys if key in line)
+        names.setdefault(line["machine"]["commit"], []).append(name or "the ratio")
+    if len(names) == 1:
+        return f"Measured at commit {next(iter(names))}."
+    each = (f"{commit} ({', '.join(dict.fromkeys(those))})" for commit, those in names.items())
     return f"Measured at commits {'; '.join(each)}."
 
 
@@ -303,7 +305,8 @@ def page() -> str:
     for part, title, words, shown, keys in SECTIONS:
         found = latest([line for line in results if line["part"] == part], *keys)
         if found:
-            written += [f"## {title}", f"{words} {measured(found)}", shown(found)]
+            named_by = [key for key in keys if key != "threads"]
+            written += [f"## {title}", f"{words} {measured(found, *named_by)}", shown(found)]
             written += {"race": [CURVES], "profile": [FLOOR]}.get(part, [])
     return "\n\n".join(written) + "\n"
 
