@@ -7,10 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import scipy.sparse
 from conftest import NATIVE
 
+import tessella as ts
 from tessella.evaluation import report
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +48,34 @@ def test_the_page_on_performance_is_made_from_results():
     assert load(ROOT / "docs" / "make_performance.py").page() == page
 
 
+def churn_line(kept, commit):
+    fast = {"idle": 100, "busy": 50, "replaced_per_second": 9, "recall": 0.96, "fresh_recall": 0.97}
+    return {"machine": {"cpu": "some", "cpus": "2", "simd": "avx2", "tessella": "0", "commit": commit},
+            "part": "churn", "set": "a set", "way": "auto", "kept": kept, "lost": 0.01, "rounds": [fast]}  # fmt: skip
+
+
+def test_the_page_on_performance_takes_the_latest_of_what_there_is(tmp_path, monkeypatch):
+    maker = load(ROOT / "docs" / "make_performance.py")
+    written = [line for name in ("peers", "profile") for line in maker.lines(name)]
+    parts = {line.get("part", "profile"): line for line in written}
+    monkeypatch.setattr(maker, "RESULTS", tmp_path)
+    with pytest.raises(SystemExit, match="There are no results yet"):
+        maker.page()
+    for part, line in parts.items():
+        (tmp_path / "peers.jsonl").write_text(json.dumps({"part": part, **line}) + "\n")
+        titles = re.findall("^## (.*)", maker.page(), re.MULTILINE)
+        assert [title for title in titles if title != "The floor"] == [
+            title for name, title, *_ in maker.SECTIONS if name == part
+        ]
+    two = [churn_line(0.7, "old"), churn_line(0.5, "new")]
+    (tmp_path / "peers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in two))
+    page = maker.page()
+    assert "Measured at commit new." in page
+    assert "| **0.50** (goal at least 0.6, missed) |" in page
+    assert "| **0.0100** (goal at most 0.01) |" in page
+    assert "0.70" not in page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_in_pages_runs(page, capsys):
     for block in python_blocks(page):
@@ -70,6 +102,68 @@ def test_readme_example_finds_what_it_says():
     scores = names["user_factors"] @ names["item_factors"].T
     np.testing.assert_array_equal(names["found"].ids, np.argsort(-scores, axis=1)[:, :10])
     assert names["index"].search(names["user_factors"][0], 1).ids[0] == 20_000
+
+
+class Tensor(np.ndarray):
+    """A stand-in for PyTorch's."""
+
+    def detach(self):
+        return self
+
+    cpu = numpy = detach
+
+
+ITEMS, USERS = np.random.default_rng(0).standard_normal((2, 30, 4)).astype(np.float32)
+BIASES = np.linspace(-1, 1, 30, dtype=np.float32)
+ROWS = [SimpleNamespace(id=100 + row, features=factors.tolist()) for row, factors in enumerate(ITEMS)]
+
+
+@pytest.mark.parametrize(
+    ("model", "built", "asked", "scores"),
+    [
+        (
+            SimpleNamespace(item_factors=ITEMS, user_factors=USERS),
+            "model.item_factors",
+            "model.user_factors[u]",
+            ITEMS @ USERS[3],
+        ),
+        (
+            SimpleNamespace(item_embeddings=ITEMS, item_biases=BIASES, user_embeddings=USERS),
+            "np.column_stack([model.item_embeddings, model.item_biases])",
+            "np.append(model.user_embeddings[u], np.float32(1))",
+            ITEMS @ USERS[3] + BIASES,
+        ),
+        (
+            SimpleNamespace(
+                items=SimpleNamespace(weight=ITEMS.view(Tensor)), users=SimpleNamespace(weight=USERS.view(Tensor))
+            ),
+            "model.items.weight.detach().cpu().numpy()",
+            "model.users.weight[u].detach().cpu().numpy()",
+            ITEMS @ USERS[3],
+        ),
+    ],
+    ids=["implicit", "LightFM", "PyTorch"],
+)
+def test_readme_says_what_to_pass_from_other_libraries(model, built, asked, scores):
+    """Stand-ins hold what models of these libraries do."""
+    text = (ROOT / "README.md").read_text()
+    names = {"np": np, "model": model, "u": 3}
+    assert f"`{built}`" in text
+    assert f"`{asked}`" in text
+    index = ts.Index.build(eval(built, names))  # noqa: S307
+    np.testing.assert_array_equal(index.search(eval(asked, names), 5).ids, np.argsort(-scores)[:5])  # noqa: S307
+    seen = scipy.sparse.csr_matrix(np.tile(scores > 0, (4, 1)))
+    left = index.search(eval(asked, names), 5, exclude=seen[3]).ids  # noqa: S307
+    np.testing.assert_array_equal(left, np.argsort(np.where(scores > 0, np.inf, -scores))[:5])
+
+
+def test_readme_says_what_to_pass_from_spark():
+    text = (ROOT / "README.md").read_text()
+    factors, ids = "[row.features for row in rows]", "[row.id for row in rows]"
+    assert f"`{factors}` and `ids={ids}`" in text
+    index = ts.Index.build(eval(factors, {"rows": ROWS}), ids=eval(ids, {"rows": ROWS}))  # noqa: S307
+    best = np.argsort(-ITEMS @ ITEMS[3])[:5]
+    np.testing.assert_array_equal(index.search(ROWS[3].features, 5).ids, 100 + best)
 
 
 def test_links_in_pages_lead_somewhere():

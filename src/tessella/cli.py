@@ -16,6 +16,7 @@ from tessella.commands.reproducing import reproduce
 from tessella.commands.searching import search, search_all
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
+IN_THE_SHELL = {"overwrite=True": "--overwrite", "schema=tessella.LearnedTiles()": "--schema tiles"}
 
 
 class _Commands(TyperGroup):
@@ -48,7 +49,9 @@ def _sentence(error: Exception) -> str:
         text = str(error.args[0])  # on its own it would be quoted
     else:
         text = str(error) or "there is not enough memory."
-    return " ".join(text.replace("overwrite=True", "--overwrite").split())
+    for python, shell in IN_THE_SHELL.items():
+        text = text.replace(python, shell)
+    return " ".join(text.split())
 
 
 def _drop_output() -> None:

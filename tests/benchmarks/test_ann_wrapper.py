@@ -65,6 +65,32 @@ def test_slots_take_a_budget_and_slots(wrapper, rng):
     assert len(np.unique(found)) == 10
 
 
+def test_tiles_take_a_reach(wrapper, rng):
+    rows = rng.standard_normal((500, 8))
+    queries = rng.standard_normal((20, 8)).astype(np.float32)
+    algorithm = wrapper.Tessella("angular", "tiles")
+    algorithm.fit(rows)
+    algorithm.set_query_arguments(1.0)
+    assert str(algorithm) == "tessella(tiles, reach=1.0)"
+    found = [algorithm.query(query, 5) for query in queries]
+    np.testing.assert_array_equal(found, nearest(rows, queries, "angular", 5))
+
+
+@pytest.mark.parametrize("metric", ["angular", "euclidean"])
+def test_auto_takes_a_recall(wrapper, rng, metric):
+    rows = rng.standard_normal((6000, 8))
+    queries = rng.standard_normal((50, 8)).astype(np.float32)
+    algorithm = wrapper.Tessella(metric, "auto", 0.9)
+    algorithm.fit(rows)
+    algorithm.set_query_arguments()
+    assert str(algorithm) == "tessella(auto, target_recall=0.9)"
+    assert algorithm.index.plan.target_recall == 0.9
+    found = [algorithm.query(query, 10) for query in queries]
+    true = nearest(rows, queries, metric, 10)
+    hits = [np.isin(mine, theirs).mean() for mine, theirs in zip(found, true, strict=True)]
+    assert np.mean(hits) > 0.7
+
+
 def test_what_does_not_fit_gets_a_sentence(wrapper):
     with pytest.raises(ValueError, match="metric is 'hamming', but must be angular"):
         wrapper.Tessella("hamming", "exact")
@@ -76,11 +102,16 @@ def test_what_does_not_fit_gets_a_sentence(wrapper):
 
 def test_the_configuration_names_what_there_is(wrapper):
     yaml = pytest.importorskip("yaml")
+    ways = set()
     for entry in yaml.safe_load((FOLDER / "config.yml").read_text())["float"]["any"]:
         assert entry["module"] == "ann_benchmarks.algorithms.tessella"
         assert entry["docker_tag"] == "ann-benchmarks-tessella"
+        assert not entry["disabled"]
         constructor = getattr(wrapper, entry["constructor"])
         for group in entry["run_groups"].values():
-            algorithm = constructor("angular", *(argument[0] for argument in group["args"]))
-            for arguments in product(*group.get("query_args", [])):
-                algorithm.set_query_arguments(*arguments)
+            for built in product(*group["args"]):
+                algorithm = constructor("angular", *built)
+                ways.add(algorithm.way)
+                for arguments in product(*group.get("query_args", [])):
+                    algorithm.set_query_arguments(*arguments)
+    assert ways == {"exact", "slots", "tiles", "auto"}

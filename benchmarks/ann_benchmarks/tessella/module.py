@@ -6,6 +6,8 @@ import tessella as ts
 
 from ..base.module import BaseANN  # noqa: TID252 - as every algorithm there has it
 
+SLOTS = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal")
+
 
 class Tessella(BaseANN):
     """Nearest neighbours through inner products.
@@ -14,14 +16,15 @@ class Tessella(BaseANN):
     which is the inner product of (q, 1) with (v, -|v|^2 / 2). Forks that rank by inner product pass "ip" or "dot".
     """
 
-    def __init__(self, metric: str, way: str) -> None:
+    def __init__(self, metric: str, way: str, target_recall: float = 0.95) -> None:
         if metric not in ("angular", "euclidean", "ip", "dot"):
             raise ValueError(f"metric is {metric!r}, but must be angular, euclidean, ip or dot.")
         if way not in ("exact", "slots", "tiles", "auto"):
             raise ValueError(f"way is {way!r}, but must be exact, slots, tiles or auto.")
-        self.metric, self.way = metric, way
+        self.metric, self.way, self.target_recall = metric, way, target_recall
         self.options: dict[str, object] = {"exact": True} if way == "exact" else {}
-        self.name = f"tessella({way})"
+        self.title = f"auto, target_recall={target_recall:g}" if way == "auto" else way
+        self.name = f"tessella({self.title})"
 
     def fit(self, X: np.ndarray) -> None:  # noqa: N803
         """Build the index."""
@@ -31,12 +34,13 @@ class Tessella(BaseANN):
             rows = rows / np.where(lengths > 0, lengths, 1)
         elif self.metric == "euclidean":
             rows = np.hstack([rows, -0.5 * np.sum(rows.astype(np.float64) ** 2, axis=1, keepdims=True)])
-        chosen: dict[str, object] = {}
-        if self.way == "tiles":
-            chosen["schema"] = ts.LearnedTiles()
-        elif self.way == "auto" and hasattr(ts, "LearnedTiles"):
-            chosen["schema"] = "auto"
-        self.index = ts.Index.build(rows.astype(np.float32), **chosen)
+        chosen: dict[str, dict[str, object]] = {
+            "exact": {"target_recall": 1.0},
+            "slots": {"schema": SLOTS},
+            "tiles": {"schema": ts.LearnedTiles()},
+            "auto": {"target_recall": self.target_recall},
+        }
+        self.index = ts.Index.build(rows.astype(np.float32), **chosen[self.way])
 
     def set_query_arguments(self, *arguments: float) -> None:
         """How hard to search: a budget and a number of slots for slots, a reach for tiles, nothing for the others."""
@@ -46,7 +50,7 @@ class Tessella(BaseANN):
         if wanted:
             self.options = dict(zip(wanted, arguments, strict=True))
         shown = ", ".join(f"{name}={value}" for name, value in zip(wanted, arguments, strict=True))
-        self.name = f"tessella({self.way}{', ' if shown else ''}{shown})"
+        self.name = f"tessella({self.title}{', ' if shown else ''}{shown})"
 
     def _asked(self, queries: np.ndarray) -> np.ndarray:
         asked = np.atleast_2d(np.asarray(queries, dtype=np.float32))

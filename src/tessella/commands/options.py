@@ -49,7 +49,7 @@ REACH = Annotated[
 ]
 BUDGET = Annotated[
     int | None,
-    typer.Option(help="Score this many items for each user, rather than prove the top k.", show_default=False),
+    typer.Option(help="Choose this many items by their slots and score only those.", show_default=False),
 ]
 MAX_SLOTS = Annotated[int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)]
 EXACT = Annotated[bool, typer.Option("--exact", help="Prove the top k, even where a budget is given.")]

@@ -109,14 +109,19 @@ def search_all(
     try:
         source = users if users.suffix.lower() == ".npy" else factors  # the path names it in sentences
         found = loaded.search_all(source, k, exclude=seen, out=out, overwrite=overwrite, **options)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:  # by Ctrl-C, or because the process is to end
         done = answer_folder.users_done(out)
         kept = f"{done:,} of {len(factors):,} users are done and kept; the same command goes on from there."
-        raise KeyboardInterrupt(f"interrupted. {kept}" if done else "interrupted.") from None
+        if isinstance(stop, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted. {kept}" if done else "interrupted.") from None
+        if done:
+            typer.echo(f"tessella: interrupted. {kept}", err=True)
+        raise
     seconds, n_now = time.perf_counter() - start, len(factors) - before
-    now = f", {before:,} of them before" if before else ""
+    earlier = f" ({before:,} from an earlier run)" if before else ""
     speed = f", {n_now / seconds:,.0f} users a second" if n_now else ""
-    typer.echo(f"{out}: the top {k} for {len(factors):,} users{now}, {_quality(loaded, factors, seen, found)}{speed}")
+    quality = _quality(loaded, factors, seen, found)
+    typer.echo(f"{out}: the top {k} for {len(factors):,} users{earlier}, {quality}{speed}")
 
 
 def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrite: bool) -> int:
@@ -147,7 +152,8 @@ def _quality(index: Index, users: NDArray[Any], seen: Any, found: SearchResult) 
     true = index.search(users[chosen], k, exclude=None if seen is None else seen[chosen], exact=True)
     ranks = np.where(found.scores[chosen] > -np.inf, np.arange(k), -1)  # no item is there twice
     recall = tie_aware_recall(ranks, found.scores[chosen], true.scores).mean()
-    return f"{n_proven:,} of them proven, recall {recall:.3f} for {len(chosen):,} that were compared"
+    proven = f"{n_proven:,} proven" if n_proven else "none proven"
+    return f"{proven}, recall {recall:.3f} measured with {len(chosen):,} users"
 
 
 def _show(answers: tables.Answers, n_users: int) -> None:
