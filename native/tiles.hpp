@@ -69,18 +69,24 @@ void code_askers(const float* queries, int64_t n_queries, int64_t n_factors, int
     }
 }
 
+// The share of a product of norms that a score in float32 may stray, with some to spare.
+double rounding_room(int64_t n_factors) {
+    return static_cast<double>(n_factors) * 0x1p-23 + 3e-7;
+}
+
 // What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded.
 float slack_of(const AskerTerms& terms, int64_t n_factors, int64_t code_size, double reach) {
     const double half = half_steps(code_size);
     const double norm = static_cast<double>(terms.norm) / static_cast<double>(terms.scale);
-    const double room = static_cast<double>(n_factors) * 0x1p-23 + 3e-7;
-    return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_ROW_CODE * (half + room * norm) + 1.0));
+    const double strayed = half + rounding_room(n_factors) * norm;
+    return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_ROW_CODE * strayed + 1.0));
 }
 
 // What a row scores at most, in steps of its scale: its code is as long as a code may be, or shorter.
 float length_of(const AskerTerms& terms, int64_t n_factors, int64_t code_size) {
-    const double room = static_cast<double>(n_factors) * 0x1p-23 + 3e-7;
-    return static_cast<float>(terms.norm * (LONGEST_ROW_CODE - half_steps(code_size)) * (1.0 + room));
+    const double longest = LONGEST_ROW_CODE - half_steps(code_size);
+    const double length = static_cast<double>(terms.norm) * longest * (1.0 + rounding_room(n_factors));
+    return length < LARGEST ? static_cast<float>(length) : __builtin_inff();
 }
 
 // Integer products of a query and up to four groups of rows.

@@ -103,7 +103,7 @@ def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArr
     """`values` as a matrix of `n_factors` columns; its numbers are checked by `block`."""
     array = numbers(values, name)
     if array.ndim != 2:
-        way_out = f"; pass {name}[None] for a single factor" if array.ndim == 1 else ""
+        way_out = f"; pass {name}[None] for a single factor" if array.ndim == 1 and name.isidentifier() else ""
         raise ValueError(f"{name} has {array.ndim} dimensions, but must have 2: (n, n_factors){way_out}.")
     width = array.shape[1]
     if n_factors is not None and width != n_factors:

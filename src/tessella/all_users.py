@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from tessella import _check, answer_folder
 from tessella.progress import bar
 from tessella.results import SearchResult
-from tessella.retrieval.filters import same_kind
 from tessella.retrieval.fingerprint import fingerprint, index_fingerprint
 from tessella.retrieval.found import QUERIES_PER_BATCH
 from tessella.retrieval.segments import State
@@ -75,7 +74,7 @@ class Users:
         _check.products_fit(self.block(rows), state.longest, self.name, rows.start)
         for name, lists in self._listed(rows).items():
             for ids in _check.id_lists(lists, name, len(lists)):
-                same_kind(state, ids)
+                state.same_kind(ids)
 
     def digest(self, rows: slice) -> str:
         """The digest of what is asked for some users."""

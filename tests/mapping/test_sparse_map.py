@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import tessella as ts
 from tessella import _core
+from tessella.mapping.axes import second_moments
 
 SCHEMAS = [
     ts.Schema(),
@@ -397,3 +399,14 @@ class TestScikitLearn:
 @given(st.sampled_from(SCHEMAS))
 def test_repr_says_what_it_is(schema):
     assert "Schema" in repr(ts.SparseMap(schema))
+
+
+@pytest.mark.parametrize("n_factors", [1, 7, 127, 128, 129, 300, 512])
+def test_second_moments_take_little_memory_however_many_factors(n_factors, rng):
+    factors = rng.standard_normal((500, n_factors))
+    tracemalloc.start()
+    moments = second_moments(factors)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(moments, factors.T @ factors, atol=1e-9)
+    assert peak < 4 * factors.nbytes + 4 * moments.nbytes + 2**24

@@ -1,6 +1,7 @@
 """Tiles: what is learned, who is filed where, and what a partial reach finds."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -227,3 +228,34 @@ def test_new_items_are_found_as_old_ones_are():
     hits = np.array([np.isin(best, some) for best, some in zip(true, found, strict=True)])
     assert hits[true < 12_000].mean() >= 0.94
     assert hits[true >= 12_000].mean() >= 0.91
+
+
+def test_items_of_a_tile_out_of_order_are_refused():
+    filed = ts.Index.build(ITEMS, schema=ts.LearnedTiles())._state.segments[0].filed
+    tile = int(np.argmax(np.diff(filed.starts)))
+    places = filed.places.copy()
+    part = slice(filed.starts[tile], filed.starts[tile + 1])
+    places[part] = places[part][::-1]
+    filed.check(len(ITEMS), len(filed.starts) - 2, 24)
+    with pytest.raises(ValueError, match="by falling norm"):
+        replace(filed, places=places).check(len(ITEMS), len(filed.starts) - 2, 24)
+
+
+@pytest.mark.parametrize("change", [lambda i: i.remove([0]), lambda i: i.update(ITEMS[:1], [0])])
+def test_a_huge_item_that_has_gone_makes_no_query_too_long(change):
+    items = ITEMS.copy()
+    items[0] = 1e37
+    index = ts.Index.build(items, schema=ts.LearnedTiles())
+    query = np.full(24, 1e3, np.float32)
+    with pytest.raises(ValueError, match="their product is too large"):
+        index.search(query)
+    change(index)
+    fresh = ts.Index.build(index[index.ids], index.ids, schema=ts.LearnedTiles())
+    for options in ({"reach": 1.0}, {"exact": True}):
+        np.testing.assert_array_equal(index.search(query, **options).ids, fresh.search(query, **options).ids)
+    assert index.search(query, budget=50).ids.shape == (10,)
+
+
+def test_a_number_of_tiles_is_a_number_or_auto():
+    with pytest.raises((TypeError, ValueError), match="n_tiles"):
+        ts.LearnedTiles(n_tiles=np.array("auto"))

@@ -250,3 +250,26 @@ def test_an_empty_index_cannot_be_tuned():
     with pytest.raises(ValueError, match="the index holds no items, but at least 1 is needed to tune; add some first"):
         index.tune(USERS)
     assert index._state is state
+
+
+@pytest.mark.parametrize("times", [1e3, 1e6, 1e9])
+def test_one_item_that_is_far_too_long_does_not_mislead_the_plan(fastest, times):
+    fastest("tiles")
+    items, users = generated_factors(6_000, 300, 24, seed=4)
+    items[7] *= np.float32(times)
+    index = ts.Index.build(items)
+    assert measured_recall(index, users) >= 0.93
+
+
+def test_the_same_query_many_times_proves_as_little_as_once(fastest):
+    fastest("tiles")
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    once, often = index.tune(USERS[:3], 0.9), index.tune(np.repeat(USERS[:3], 200, axis=0), 0.9)
+    assert (once.way, once.reach) == (often.way, often.reach)
+    assert once.recall == pytest.approx(often.recall)
+
+
+def test_tuning_for_many_answers_ends():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    plan = index.tune(USERS, 0.9, k=len(ITEMS))
+    assert plan.recall[0] >= 0.9

@@ -54,17 +54,21 @@ def code_askers(queries: Floats, codes: NDArray[np.uint8], terms: Floats, level:
     terms[:, 0], terms[:, 1] = scales, norms * (1.0 + 1e-6) + 2.0**-126  # below, floats are coarse
 
 
+def _rounding_room(n_factors: int) -> float:
+    """The share of a product of norms that a score in float32 may stray, with some to spare."""
+    return n_factors * 2.0**-23 + 3e-7
+
+
 def _slack(scale: np.float32, norm: np.float32, n_factors: int, code_size: int, reach: float) -> np.float32:
     """What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded."""
-    half, length = _half_steps(code_size), float(norm) / float(scale)
-    room = n_factors * 2.0**-23 + 3e-7
+    half, length, room = _half_steps(code_size), float(norm) / float(scale), _rounding_room(n_factors)
     return np.float32(reach * reach * ((length + half) * half + LONGEST_ROW * (half + room * length) + 1.0))
 
 
 def _length(norm: np.float32, n_factors: int, code_size: int) -> np.float32:
     """What a row scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
-    room = n_factors * 2.0**-23 + 3e-7
-    return np.float32(float(norm) * (LONGEST_ROW - _half_steps(code_size)) * (1.0 + room))
+    length = float(norm) * (LONGEST_ROW - _half_steps(code_size)) * (1.0 + _rounding_room(n_factors))
+    return np.float32(length) if length < LARGEST else INFINITY
 
 
 def _bounds(

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+STRIP = 128  # coordinates
+
 
 def principal_axes(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """The principal axes of factors F as columns, longest first, from F^T F.
@@ -14,16 +16,27 @@ def principal_axes(moments: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def second_moments(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F^T F as a sum of small products.
+    """F^T F as a sum of small products, in memory of about the factors' and its own.
 
     BLAS computes each of them on the calling thread: the sum does not depend on how many threads it has, and none is
     woken for what is done sooner alone.
     """
-    n, n_factors = factors.shape
-    rows = max(1, 2**18 // n_factors**2)
-    whole = n - n % rows
-    pieces = factors[:whole].reshape(-1, rows, n_factors)
-    turned = np.ascontiguousarray(pieces.transpose(0, 2, 1))
-    rest = factors[whole:]
-    moments: NDArray[np.float64] = np.matmul(turned, pieces).sum(axis=0) + rest.T.copy() @ rest
+    n_factors = factors.shape[1]
+    moments = np.empty((n_factors, n_factors))
+    strips = [slice(first, first + STRIP) for first in range(0, n_factors, STRIP)]
+    for number, left in enumerate(strips):
+        moments[left, left] = _products(factors[:, left], factors[:, left])
+        for right in strips[number + 1 :]:
+            moments[left, right] = _products(factors[:, left], factors[:, right])
+            moments[right, left] = moments[left, right].T
     return moments
+
+
+def _products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    n, width = left.shape
+    rows = 2**18 // (width * right.shape[1])
+    whole = n - n % rows
+    turned = np.ascontiguousarray(left[:whole].reshape(-1, rows, width).transpose(0, 2, 1))
+    pieces = np.ascontiguousarray(right[:whole]).reshape(-1, rows, right.shape[1])
+    products: NDArray[np.float64] = np.matmul(turned, pieces).sum(axis=0) + left[whole:].T.copy() @ right[whole:]
+    return products

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._core import give_way, thread_count
-from tessella.retrieval.filters import same_kind
 from tessella.retrieval.segments import MAX_ROWS, Fitted, Items, Segment, State
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.retrieval.tuning import choose, may_gain, tuned
@@ -50,7 +49,7 @@ def rebuilt(state: State, queries: NDArray[np.float32] | None, threads: int) -> 
 
 def added(state: State, factors: NDArray[np.float32], ids: NDArray[Any]) -> State:
     """With new items; an id that is there already is refused."""
-    same_kind(state, ids)
+    state.same_kind(ids)
     clash = ids[state.find(ids) >= 0]
     give_way()
     if clash.size:

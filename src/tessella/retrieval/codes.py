@@ -27,6 +27,11 @@ CODE_SIZE = 48  # memory against items scored
 WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
 
 
+def rounding_room(n_factors: int) -> float:
+    """The share of |u| |v| that a score in float32 may stray, and a turned factor, with some to spare."""
+    return n_factors * 2.0**-23 + 3e-7
+
+
 @dataclass(frozen=True)
 class Axes:
     """The first axes of an orthonormal basis, those that matter most; their coordinates are coded."""
@@ -79,9 +84,7 @@ class Codes:
         blocks = slice(items.start // BLOCK, -(-items.stop // BLOCK))
         places = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
         codes = self.codes[places.start * axes.code_size : places.stop * axes.code_size]
-        # Of |u| |v|: what a score in float32 may stray, and a turned factor, with some to spare.
-        room = factors.shape[1] * 2.0**-23 + 3e-7
-        limits = (LARGEST_CODE, LONGEST_CODE, room)
+        limits = (LARGEST_CODE, LONGEST_CODE, rounding_room(factors.shape[1]))
         running = core()
         running.kernels.code_items(
             factors, turned, axes.head.shape[1], *limits,

@@ -67,7 +67,7 @@ def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64
         return state.live_rows[matrix.indices], matrix.indptr.astype(np.int64)
     lists = _check.id_lists(exclude, "exclude", n)
     for ids in lists:
-        same_kind(state, ids)
+        state.same_kind(ids)
     places = state.find(np.concatenate([*lists, state.no_ids()]))
     there = places >= 0
     owners = np.repeat(np.arange(n), [len(ids) for ids in lists])[there]
@@ -78,7 +78,7 @@ def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64
 
 def _allowed(state: State, ids: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
     """A bit for each row that is allowed, and the places of these rows if they are few."""
-    same_kind(state, ids)
+    state.same_kind(ids)
     places = state.find(ids)
     places = np.unique(places[places >= 0])
     bits = np.zeros(-(-max(state.next_row, 1) // 8) * 8, np.uint8)
@@ -86,11 +86,3 @@ def _allowed(state: State, ids: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArra
         bits[state.at(places, "rows")] = 1
     few = len(places) <= max(FEW_ALLOWED, state.n_live // 100)
     return np.packbits(bits, bitorder="little"), places if few else None
-
-
-def same_kind(state: State, ids: NDArray[Any]) -> None:
-    """Refuse texts where ids are whole numbers, and the other way round."""
-    kinds = {"U": "texts", "i": "whole numbers"}
-    if len(ids) and (ids.dtype.kind == "U") != state.text_ids:
-        theirs = kinds["U" if state.text_ids else "i"]
-        raise TypeError(f"ids are {kinds[ids.dtype.kind]}, but those in the index are {theirs}.")

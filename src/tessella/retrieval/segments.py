@@ -42,7 +42,7 @@ class Fitted:
         moments = sparse_map._fit(factors, moments_wanted=True)
         turned = sparse_map.rotation_
         basis = turned if schema.learns_axes and turned is not None else principal_axes(moments)
-        spectrum = np.einsum("ji,jk,ki->i", basis, moments, basis) / len(factors)
+        spectrum = np.einsum("ij,ij->j", basis, moments @ basis) / len(factors)
         return cls(sparse_map, basis, spectrum, None if tiles is None else Tiling.learn(factors, tiles, threads))
 
     @cached
@@ -172,6 +172,14 @@ class Segment:
         live = self.live
         return Items(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
 
+    @property
+    def longest(self) -> float:
+        """The norm of the longest item that is there, or a little more."""
+        if self.dead is None:
+            return self.codes.longest
+        first = self.live[:1]  # they go by falling norm
+        return float(np.sqrt(squared_norms(self.factors[first])).sum() * (1 + 1e-6))
+
     def find(self, ids: NDArray[Any], base: int, places: NDArray[np.int64]) -> None:
         """Fill in the places, with the base added, of those ids that are here; texts are no whole numbers' ids."""
         if ids.dtype.kind == self.ids.dtype.kind:
@@ -218,7 +226,12 @@ class State:
 
     @cached
     def longest(self) -> float:
-        """The norm of the longest item, or a little more."""
+        """The norm of the longest item that is there, or a little more."""
+        return max((segment.longest for segment in self.segments), default=0.0)
+
+    @cached
+    def longest_held(self) -> float:
+        """The same of all items that segments hold, whether they were removed or not."""
         return max((segment.codes.longest for segment in self.segments), default=0.0)
 
     @cached
@@ -281,6 +294,13 @@ class State:
         for segment in self.segments:
             total = {name: total[name] + part for name, part in segment.parts().items()}
         return total | {"fitted state": self.fitted.nbytes}
+
+    def same_kind(self, ids: NDArray[Any]) -> None:
+        """Refuse texts where ids are whole numbers, and the other way round."""
+        kinds = {"U": "texts", "i": "whole numbers"}
+        if len(ids) and (ids.dtype.kind == "U") != self.text_ids:
+            theirs = kinds["U" if self.text_ids else "i"]
+            raise TypeError(f"ids are {kinds[ids.dtype.kind]}, but those in the index are {theirs}.")
 
     def no_ids(self) -> NDArray[Any]:
         """No ids, of the index's kind."""

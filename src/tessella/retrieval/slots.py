@@ -39,7 +39,7 @@ def choose(
             segment.factors, segment.rows, segment.dead, base,
             filed.places, filed.impacts, filed.slots, filed.starts, filed.scales, filed.block_lists,
             queries, starts, slots, values, filters.allowed, filters.excluded, filters.excluded_starts,
-            effort.max_slots, effort.min_overlap, state.longest, keys, counts, running.level,
+            effort.max_slots, effort.min_overlap, state.longest_held, keys, counts, running.level,
         )  # fmt: skip
     return keys, counts
 

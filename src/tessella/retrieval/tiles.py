@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tessella import _check
 from tessella._cached import cached
 from tessella._core import core, run_blocks
+from tessella.retrieval.codes import rounding_room
 from tessella.retrieval.learning import learn_centres, squared_norms
 
 GROUP = 16  # coded rows that lie together
@@ -59,9 +60,10 @@ class LearnedTiles:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_tiles != "auto":
-            if isinstance(self.n_tiles, str):
+        if isinstance(self.n_tiles, str):
+            if self.n_tiles != "auto":
                 raise ValueError(f"n_tiles is {self.n_tiles!r}, but must be a whole number or 'auto'.")
+        else:
             object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1, MOST_TILES))
         object.__setattr__(self, "spill", _check.whole_number(self.spill, "spill", 1, 2))
         if _check.whole_number(self.code_bits, "code_bits", 1) != 8:
@@ -261,7 +263,7 @@ class Filed:
             apart = ordered[rows].astype(np.float64) - tiling.centres[np.maximum(flat[rows] - 1, 0)]
             around = flat[rows] > 0
             np.maximum.at(farthest, flat[rows][around] - 1, np.sqrt(squared_norms(apart))[around])
-        room = factors.shape[1] * 2.0**-23 + 3e-7  # what scores in float32 may stray, with some to spare
+        room = rounding_room(factors.shape[1])
         farthest = farthest * (1 + 2e-6) + 2 * room * (np.sqrt(squared_norms(tiling.centres)) + farthest)
         radii = np.zeros(-(-n_tiles // GROUP) * GROUP, np.float32)
         radii[:n_tiles] = np.minimum(farthest + SMALLEST, LARGEST)
@@ -282,6 +284,10 @@ class Filed:
         _check.expect(self.radii, "tile_radii", np.float32, (-(-n_tiles // GROUP) * GROUP,))
         if not np.array_equal(np.unique(self.places), np.arange(n)) or n_filed > 2 * n:
             raise ValueError("tiles do not hold every item")
+        rising = np.diff(self.places) > 0
+        rising[self.starts[(self.starts > 0) & (self.starts < n_filed)] - 1] = True
+        if not rising.all():
+            raise ValueError("tiles do not hold their items by falling norm")
         if self.starts[0] != 0 or self.starts[-1] != n_filed or (np.diff(self.starts) < 0).any():
             raise ValueError("tiles leave the arrays")
         if not np.isfinite(self.radii).all() or (self.radii < 0).any():

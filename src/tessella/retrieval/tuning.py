@@ -20,9 +20,11 @@ from tessella.retrieval.ways import EXACTLY, Exactly, Reach, Way, search_by
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
 SAMPLE = 2_000
+FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # of each sample, so that tuning for a large k ends
 KINDS = ((2, 0), (1, 1), (2, 1), (2, 2))  # made queries: items in each, power of the spread they are divided by
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 EFFORTS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
+MOST_LIKED = 0.01  # of the made queries' items, so that one that is far too long does not stand for all
 CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
 TURNS = 3
 GLANCE = 64  # queries that show whether a way is worth more
@@ -64,6 +66,7 @@ def choose(state: State, queries: NDArray[np.float32] | None, target_recall: flo
 def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: float, k: int) -> Plan:
     """The fastest way of those that reach the recall on every sample of queries."""
     samples = plausible_samples(state) if queries is None else [_some(queries)]
+    samples = [sample[: max(FEWEST_QUERIES, MOST_ANSWERS // min(k, state.n_live))] for sample in samples]
     truths = [_found(EXACTLY, state, sample, k).scores[:, -1:] for sample in samples]
 
     def recall_of(way: Way) -> tuple[float, float]:
@@ -73,7 +76,7 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
         recalls = []
         for sample, truth in zip(samples, truths, strict=True):
             hits = np.mean(_found(way, state, sample, k).scores >= truth - 1e-5 * np.abs(truth), axis=1)
-            recalls.append((float(hits.mean()), _bound(hits)))
+            recalls.append((float(hits.mean()), _bound(hits, len(np.unique(sample, axis=0)))))
         return min(recalls, key=lambda pair: pair[1])
 
     found: dict[Way, tuple[float, float]] = {EXACTLY: (1.0, 1.0)}
@@ -109,12 +112,15 @@ def tuned(state: State, queries: NDArray[np.float32] | None, target_recall: floa
 def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
     """Samples of queries like users' factors, made from items: several kinds, since nobody knows which fits.
 
-    A user is the mean direction of one or two items, the longer the likelier. Gradient steps leave it about so; least
-    squares divide every principal axis by the items' spread along it, or by its square, as KINDS say.
+    A user is the mean direction of one or two items, the longer the likelier, but none likelier than 1 in 100. Gradient
+    steps leave it about so; least squares divide every principal axis by the items' spread along it, or by its square,
+    as KINDS say.
     """
     rng = np.random.default_rng(seed)
     factors = np.concatenate([segment.factors[segment.live] for segment in state.segments])
     lengths = np.sqrt(squared_norms(factors))
+    for _ in range(8):
+        lengths = np.minimum(lengths, lengths.sum() * MOST_LIKED)
     weights = lengths / lengths.sum() if lengths.sum() > 0 else None
     basis, squares = state.fitted.basis, state.fitted.spectrum
     spread = np.sqrt(np.maximum(squares / squares.max(), 1e-9) if squares.max() > 0 else np.ones_like(squares))
@@ -128,10 +134,15 @@ def plausible_samples(state: State, seed: int = 0) -> list[NDArray[np.float32]]:
     return samples
 
 
-def _bound(shares: NDArray[np.float64]) -> float:
-    """What the mean of shares is at least, with confidence; one more of 0 stands for the misses too rare to be seen."""
-    more = np.append(shares, 0.0)
-    return max(0.0, float(more.mean() - CONFIDENCE * more.std() / np.sqrt(len(more))))
+def _bound(shares: NDArray[np.float64], n_different: int) -> float:
+    """What the mean of shares is at least, with confidence; only queries that differ say something new.
+
+    One more share of 0 stands for the misses too rare to be seen.
+    """
+    mean, spread = shares.mean(), shares.std()
+    n = n_different + 1
+    mean, square = mean * n_different / n, (spread**2 + mean**2) * n_different / n
+    return max(0.0, float(mean - CONFIDENCE * np.sqrt(max(0.0, square - mean**2) / n)))
 
 
 def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:
