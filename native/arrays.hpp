@@ -174,6 +174,7 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     thread_local std::vector<float> classes;
     thread_local std::vector<uint64_t> keys;
     thread_local std::vector<float> slacks;
+    thread_local std::vector<float> lengths;
     thread_local std::vector<float> floors;
     thread_local std::vector<int32_t> coming;
     thread_local std::vector<uint32_t> wanted;
@@ -182,11 +183,13 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     classes.resize(n_classes);
     keys.resize(n_classes);
     slacks.resize(n_queries);
+    lengths.resize(n_queries);
     floors.resize(n_queries);
     coming.resize(n_queries);
     wanted.resize(n_queries);
-    return {bounds.data(), classes.data(), keys.data(),   slacks.data(),
-            floors.data(), coming.data(),  wanted.data(), static_cast<int64_t>(n_classes)};
+    return {bounds.data(), classes.data(), keys.data(),
+            slacks.data(), lengths.data(), floors.data(),
+            coming.data(), wanted.data(),  static_cast<int64_t>(n_classes)};
 }
 
 }  // namespace

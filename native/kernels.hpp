@@ -193,6 +193,7 @@ struct TileScratch {
     float* classes;    // (n_classes)
     uint64_t* keys;    // (n_classes)
     float* slacks;     // (n_queries)
+    float* lengths;    // (n_queries)
     float* floors;     // (n_queries)
     int32_t* coming;   // (n_queries)
     uint32_t* wanted;  // (n_queries)

@@ -201,12 +201,20 @@ uint64_t from_to(const float* bounds, float limit, float done) {
     return found;
 }
 
+// What all queries of a scan share.
 struct TileScan {
     const Items& items;
     const FiledItems& filed;
     const Queries& queries;
     const Askers& askers;
+    const float* nears;
+    double reach;
     const TileScratch& scratch;
+    const BestArrays& found;
+    int64_t n_groups;  // of tiles
+    float lost;        // what products may lose or gain near zero, where floats are even
+
+    const float* nears_of(int64_t query) const { return nears + query * n_groups * GROUP_ROWS; }
 };
 
 // A query on its way through the tiles.
@@ -352,74 +360,86 @@ uint32_t hopeful(const float* nears, const float* radii, float reach, float limi
     return found;
 }
 
+Visitor visitor_of(const TileScan& scan, int64_t query) {
+    const AskerTerms& terms = scan.askers.terms[query];
+    return {query,
+            terms.scale,
+            scan.scratch.slacks[query],
+            static_cast<float>(scan.reach * static_cast<double>(terms.norm)),
+            scan.scratch.lengths[query],
+            scan.lost,
+            best_of(scan.found, query),
+            0};
+}
+
+void leave(const TileScan& scan, const Visitor& visitor) {
+    scan.found.counts[visitor.query] = visitor.best.count;
+    scan.found.scored[visitor.query] += visitor.scored;
+}
+
+void visit_longest(const TileScan& scan, int64_t query) {
+    Visitor visitor = visitor_of(scan, query);
+    visit(scan, 0, visitor);
+    leave(scan, visitor);
+}
+
+// Returns the least hope of the tiles that were visited.
+float visit_most_hopeful(const TileScan& scan, int64_t query) {
+    const float* near = scan.nears_of(query);
+    const float* radii = scan.filed.radii;
+    Visitor visitor = visitor_of(scan, query);
+    float floor = __builtin_inff();
+    do {
+        const float hope = next_hope(near, radii, scan.n_groups * GROUP_ROWS, visitor.reach, floor);
+        if (hope < -LARGEST) break;
+        for (int64_t at = 0; at < scan.n_groups * GROUP_ROWS; at += GROUP_ROWS)
+            for (uint32_t same = hopeful(near + at, radii + at, visitor.reach, hope, floor); same; same &= same - 1)
+                visit(scan, 1 + at + __builtin_ctz(same), visitor);
+        floor = hope;
+    } while (visitor.best.count < visitor.best.k);
+    leave(scan, visitor);
+    return floor;
+}
+
+// The tiles of one group that may hold better answers, tile by tile.
+void visit_hopeful(const TileScan& scan, int64_t group) {
+    const int64_t at = group * GROUP_ROWS;
+    const float* radii = scan.filed.radii + at;
+    const TileScratch& scratch = scan.scratch;
+    int64_t n_coming = 0;
+    for (int64_t query = 0; query < scan.queries.n_queries; ++query) {
+        const Visitor visitor = visitor_of(scan, query);
+        const uint32_t tiles =
+            hopeful(scan.nears_of(query) + at, radii, visitor.reach, visitor.worst(), scratch.floors[query]);
+        scratch.coming[n_coming] = static_cast<int32_t>(query);
+        scratch.wanted[n_coming] = tiles;
+        n_coming += tiles != 0;
+    }
+    for (int64_t t = 0; n_coming && t < GROUP_ROWS; ++t)
+        for (int64_t i = 0; i < n_coming; ++i) {
+            if (!(scratch.wanted[i] >> t & 1)) continue;
+            Visitor visitor = visitor_of(scan, scratch.coming[i]);
+            const float near = scan.nears_of(visitor.query)[at + t];
+            if (near + visitor.reach * radii[t] < visitor.worst()) continue;
+            visit(scan, 1 + at + t, visitor);
+            leave(scan, visitor);
+        }
+}
+
 // Tile 0, which holds the longest items, is for every query; then each query goes to its most hopeful tile, and to
 // others until it has k answers; then, tile by tile so that codes are read once for many queries, to all tiles that may
 // hold better ones.
 void tile_scan(const Items& items, const FiledItems& filed, const Queries& queries, const Askers& askers,
                const float* nears, double reach, const TileScratch& scratch, const BestArrays& found) {
-    const TileScan scan = {items, filed, queries, askers, scratch};
     const int64_t n_groups = (filed.n_tiles + GROUP_ROWS - 1) / GROUP_ROWS;
-    const int64_t n_padded = n_groups * GROUP_ROWS;
     const float lost = static_cast<float>(items.n_factors) * 0x1p-148f;  // once: a subnormal product is slow
-    const auto visitor_of = [&](int64_t query) {
-        const AskerTerms& terms = askers.terms[query];
-        return Visitor{query,
-                       terms.scale,
-                       scratch.slacks[query],
-                       static_cast<float>(reach * static_cast<double>(terms.norm)),
-                       length_of(terms, items.n_factors, filed.coded.code_size),
-                       lost,
-                       best_of(found, query),
-                       0};
-    };
-    const auto leave = [&](const Visitor& visitor) {
-        found.counts[visitor.query] = visitor.best.count;
-        found.scored[visitor.query] += visitor.scored;
-    };
+    const TileScan scan = {items, filed, queries, askers, nears, reach, scratch, found, n_groups, lost};
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         scratch.slacks[query] = slack_of(askers.terms[query], items.n_factors, filed.coded.code_size, reach);
-        Visitor visitor = visitor_of(query);
-        visit(scan, 0, visitor);
-        leave(visitor);
+        scratch.lengths[query] = length_of(askers.terms[query], items.n_factors, filed.coded.code_size);
+        visit_longest(scan, query);
     }
     if (filed.starts[1] == filed.starts[filed.n_tiles + 1]) return;  // all items are there
-    for (int64_t query = 0; query < queries.n_queries; ++query) {
-        const float* near = nears + query * n_padded;
-        Visitor visitor = visitor_of(query);
-        float floor = __builtin_inff();
-        do {
-            const float hope = next_hope(near, filed.radii, n_padded, visitor.reach, floor);
-            if (hope < -LARGEST) break;
-            for (int64_t group = 0; group < n_groups; ++group) {
-                const int64_t at = group * GROUP_ROWS;
-                for (uint32_t same = hopeful(near + at, filed.radii + at, visitor.reach, hope, floor); same;
-                     same &= same - 1)
-                    visit(scan, 1 + at + __builtin_ctz(same), visitor);
-            }
-            floor = hope;
-        } while (visitor.best.count < visitor.best.k);
-        scratch.floors[query] = floor;
-        leave(visitor);
-    }
-    for (int64_t group = 0; group < n_groups; ++group) {
-        const int64_t at = group * GROUP_ROWS;
-        int64_t n_coming = 0;
-        for (int64_t query = 0; query < queries.n_queries; ++query) {
-            const Visitor visitor = visitor_of(query);
-            const uint32_t tiles = hopeful(nears + query * n_padded + at, filed.radii + at, visitor.reach,
-                                           visitor.worst(), scratch.floors[query]);
-            scratch.coming[n_coming] = static_cast<int32_t>(query);
-            scratch.wanted[n_coming] = tiles;
-            n_coming += tiles != 0;
-        }
-        for (int64_t t = 0; n_coming && t < GROUP_ROWS; ++t)
-            for (int64_t i = 0; i < n_coming; ++i) {
-                if (!(scratch.wanted[i] >> t & 1)) continue;
-                Visitor visitor = visitor_of(scratch.coming[i]);
-                const float near = nears[scratch.coming[i] * n_padded + at + t];
-                if (near + visitor.reach * filed.radii[at + t] < visitor.worst()) continue;
-                visit(scan, 1 + at + t, visitor);
-                leave(visitor);
-            }
-    }
+    for (int64_t query = 0; query < queries.n_queries; ++query) scratch.floors[query] = visit_most_hopeful(scan, query);
+    for (int64_t group = 0; group < n_groups; ++group) visit_hopeful(scan, group);
 }
