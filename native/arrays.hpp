@@ -178,6 +178,8 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     thread_local std::vector<float> floors;
     thread_local std::vector<int32_t> coming;
     thread_local std::vector<uint32_t> wanted;
+    thread_local std::vector<int32_t> marked_rows;
+    thread_local std::vector<float> marked_bounds;
     const size_t n_classes = (2 * std::min(k, largest) + 31) / 32 * 32;
     bounds.resize((largest + 2 * GROUP_ROWS + 63) / 64 * 64);
     classes.resize(n_classes);
@@ -187,9 +189,20 @@ TileScratch tile_scratch(size_t largest, size_t k, size_t n_queries) {
     floors.resize(n_queries);
     coming.resize(n_queries);
     wanted.resize(n_queries);
-    return {bounds.data(), classes.data(), keys.data(),
-            slacks.data(), lengths.data(), floors.data(),
-            coming.data(), wanted.data(),  static_cast<int64_t>(n_classes)};
+    marked_rows.resize(2 * largest);
+    marked_bounds.resize(2 * largest);
+    return {bounds.data(),
+            classes.data(),
+            keys.data(),
+            slacks.data(),
+            lengths.data(),
+            floors.data(),
+            coming.data(),
+            wanted.data(),
+            marked_rows.data(),
+            marked_bounds.data(),
+            static_cast<int64_t>(n_classes),
+            static_cast<int64_t>(largest)};
 }
 
 }  // namespace

@@ -189,15 +189,18 @@ struct FiledItems {
 };
 
 struct TileScratch {
-    float* bounds;     // (items of the largest tile, + 16 rounded up to 64)
-    float* classes;    // (n_classes)
-    uint64_t* keys;    // (n_classes)
-    float* slacks;     // (n_queries)
-    float* lengths;    // (n_queries)
-    float* floors;     // (n_queries)
-    int32_t* coming;   // (n_queries)
-    uint32_t* wanted;  // (n_queries)
+    float* bounds;         // (items of the largest tile, + 16 rounded up to 64)
+    float* classes;        // (n_classes)
+    uint64_t* keys;        // (n_classes)
+    float* slacks;         // (n_queries)
+    float* lengths;        // (n_queries)
+    float* floors;         // (n_queries)
+    int32_t* coming;       // (n_queries)
+    uint32_t* wanted;      // (n_queries)
+    int32_t* marked_rows;  // (2 * n_marked)
+    float* marked_bounds;  // (2 * n_marked)
     int64_t n_classes;
+    int64_t n_marked;  // items of the largest tile
 };
 
 // A segment's ids, with the order that sorts them.

@@ -237,6 +237,15 @@ struct Visitor {
     float limit() const { return best.count == best.k ? finite(worst() / scale) : -LARGEST; }
 };
 
+// Rows of a tile that a query is about to score.
+struct Marked {
+    int64_t query;
+    int64_t tile;
+    int64_t count;
+    int32_t* rows;
+    float* bounds;
+};
+
 // Scores the items of a tile with bounds from `limit` up to those that have been dealt with.
 void take(const TileScan& scan, int64_t first, int64_t n, float limit, float done, Visitor& visitor) {
     const float* bounds = scan.scratch.bounds;
@@ -303,10 +312,14 @@ int64_t first_too_short(const float* scales, int64_t start, int64_t stop, const 
     return row < stop ? row : stop;
 }
 
-void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
-    const int64_t start = scan.filed.starts[tile];
-    const int64_t stop = first_too_short(scan.filed.coded.scales, start, scan.filed.starts[tile + 1], visitor);
-    if (start == stop) return;
+// Rows of a tile, from a whole group on and in whole 64s; the bounds of those that are not of the tile are minus
+// infinity.
+struct BoundedRows {
+    int64_t first;
+    int64_t n;
+};
+
+BoundedRows bound_rows(const TileScan& scan, int64_t start, int64_t stop, const Visitor& visitor) {
     const int64_t group = start / GROUP_ROWS;
     const int64_t first = group * GROUP_ROWS;
     const int64_t n_groups = (stop + GROUP_ROWS - 1) / GROUP_ROWS - group;
@@ -316,9 +329,17 @@ void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
     coded_bounds(scan.filed.coded, group, n_groups, code, visitor.slack, bounds);
     for (int64_t i = 0; i < start - first; ++i) bounds[i] = -__builtin_inff();
     for (int64_t i = stop - first; i < n; ++i) bounds[i] = -__builtin_inff();
+    return {first, n};
+}
+
+void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
+    const int64_t start = scan.filed.starts[tile];
+    const int64_t stop = first_too_short(scan.filed.coded.scales, start, scan.filed.starts[tile + 1], visitor);
+    if (start == stop) return;
+    const BoundedRows rows = bound_rows(scan, start, stop, visitor);
     float done = __builtin_inff();
-    if (visitor.best.count < visitor.best.k) done = take_promising(scan, first, n, visitor);
-    take(scan, first, n, visitor.limit(), done, visitor);
+    if (visitor.best.count < visitor.best.k) done = take_promising(scan, rows.first, rows.n, visitor);
+    take(scan, rows.first, rows.n, visitor.limit(), done, visitor);
 }
 
 // What the best item of a tile is believed to score at most.
@@ -401,8 +422,46 @@ float visit_most_hopeful(const TileScan& scan, int64_t query) {
     return floor;
 }
 
-// The tiles of one group that may hold better answers, tile by tile.
-void visit_hopeful(const TileScan& scan, int64_t group) {
+// Notes the rows of a tile that a query may have to score, and has their factors on the way from memory.
+void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& marked) {
+    marked.query = visitor.query;
+    marked.tile = tile;
+    marked.count = 0;
+    const int64_t start = scan.filed.starts[tile];
+    const int64_t stop = first_too_short(scan.filed.coded.scales, start, scan.filed.starts[tile + 1], visitor);
+    if (start == stop) return;
+    const BoundedRows rows = bound_rows(scan, start, stop, visitor);
+    const float limit = visitor.limit();
+    for (int64_t from = 0; from < rows.n; from += 64)
+        for (uint64_t found = from_to(scan.scratch.bounds + from, limit, __builtin_inff()); found; found &= found - 1) {
+            const int64_t at = from + __builtin_ctzll(found);
+            marked.rows[marked.count] = static_cast<int32_t>(rows.first + at);
+            marked.bounds[marked.count++] = scan.scratch.bounds[at];
+            const float* item = scan.items.factors + scan.filed.places[rows.first + at] * scan.items.n_factors;
+            for (int64_t j = 0; j < scan.items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
+        }
+}
+
+// Scores what was marked, if it is still worth it: meanwhile the query may have found better answers.
+void score_marked(const TileScan& scan, Marked& marked) {
+    const int64_t n = marked.count;
+    marked.count = 0;
+    if (n == 0) return;
+    Visitor visitor = visitor_of(scan, marked.query);
+    const float near = scan.nears_of(marked.query)[marked.tile - 1];
+    if (near + visitor.reach * scan.filed.radii[marked.tile - 1] < visitor.worst()) return;
+    const int32_t* starts = scan.filed.starts + marked.tile;
+    const int64_t stop = first_too_short(scan.filed.coded.scales, starts[0], starts[1], visitor);
+    for (int64_t i = 0; i < n && marked.rows[i] < stop; ++i)
+        if (marked.bounds[i] >= visitor.limit())
+            offer(scan.items, scan.queries, visitor.query, scan.filed.places[marked.rows[i]], scan.filed.repeats,
+                  visitor.best, visitor.scored);
+    leave(scan, visitor);
+}
+
+// The tiles of one group that may hold better answers, tile by tile. While the factors that one visit needs are on
+// their way, the codes of the next are looked through.
+void visit_hopeful(const TileScan& scan, int64_t group, Marked& last, Marked& next) {
     const int64_t at = group * GROUP_ROWS;
     const float* radii = scan.filed.radii + at;
     const TileScratch& scratch = scan.scratch;
@@ -418,11 +477,14 @@ void visit_hopeful(const TileScan& scan, int64_t group) {
     for (int64_t t = 0; n_coming && t < GROUP_ROWS; ++t)
         for (int64_t i = 0; i < n_coming; ++i) {
             if (!(scratch.wanted[i] >> t & 1)) continue;
-            Visitor visitor = visitor_of(scan, scratch.coming[i]);
+            const Visitor visitor = visitor_of(scan, scratch.coming[i]);
             const float near = scan.nears_of(visitor.query)[at + t];
             if (near + visitor.reach * radii[t] < visitor.worst()) continue;
-            visit(scan, 1 + at + t, visitor);
-            leave(scan, visitor);
+            mark(scan, 1 + at + t, visitor, next);
+            score_marked(scan, last);
+            const Marked marked = last;
+            last = next;
+            next = marked;
         }
 }
 
@@ -441,5 +503,8 @@ void tile_scan(const Items& items, const FiledItems& filed, const Queries& queri
     }
     if (filed.starts[1] == filed.starts[filed.n_tiles + 1]) return;  // all items are there
     for (int64_t query = 0; query < queries.n_queries; ++query) scratch.floors[query] = visit_most_hopeful(scan, query);
-    for (int64_t group = 0; group < n_groups; ++group) visit_hopeful(scan, group);
+    Marked last = {0, 0, 0, scratch.marked_rows, scratch.marked_bounds};
+    Marked next = {0, 0, 0, scratch.marked_rows + scratch.n_marked, scratch.marked_bounds + scratch.n_marked};
+    for (int64_t group = 0; group < n_groups; ++group) visit_hopeful(scan, group, last, next);
+    score_marked(scan, last);
 }

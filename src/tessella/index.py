@@ -239,7 +239,8 @@ class Index:
             (threads aside), and the factors and filters of the users that are done are all the same, and the answers
             so far are as they were written. Otherwise it is refused. The index is the same if it was loaded from the
             same file, or built from the same factors, ids and schema, and then changed alike, with the same plan:
-            "auto" may plan otherwise the next time, so save an index to go on with.
+            "auto" may plan otherwise the next time, and on other processors LAPACK may give other last bits, so save an
+            index to go on with.
         overwrite : bool, default False
             Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be gone on
             with.

@@ -259,3 +259,10 @@ def test_a_huge_item_that_has_gone_makes_no_query_too_long(change):
 def test_a_number_of_tiles_is_a_number_or_auto():
     with pytest.raises((TypeError, ValueError), match="n_tiles"):
         ts.LearnedTiles(n_tiles=np.array("auto"))
+
+
+def test_many_answers_from_two_tiles_each_are_looked_for_exactly():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=2))
+    for options in ({}, {"reach": 0.2}):
+        assert not index.search(USERS[:3], 1000, **options).certified.any()
+        assert index.search(USERS[:3], 1001, **options).certified.all()

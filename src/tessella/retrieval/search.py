@@ -14,6 +14,8 @@ from tessella.retrieval.segments import MAX_ROWS, State
 from tessella.retrieval.served import serve, serve_one, serves
 from tessella.retrieval.ways import Options, search_by, way_for
 
+FLOAT32 = np.dtype(np.float32)
+
 
 def search(
     state: State, queries: ArrayLike, k: int, options: Options, exclude: Any, allow: Any, threads: int | None
@@ -65,7 +67,7 @@ def _search_many(
 
 def _as_they_are(queries: ArrayLike, k: int) -> NDArray[np.float32] | None:
     """The queries, if they are in one piece and with this k need no conversion."""
-    if type(queries) is not np.ndarray or queries.dtype != np.float32 or type(k) is not int or k < 1:
+    if type(queries) is not np.ndarray or queries.dtype != FLOAT32 or type(k) is not int or k < 1:
         return None
     flags = queries.flags
     in_one_piece = flags.c_contiguous and flags.aligned

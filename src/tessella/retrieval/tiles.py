@@ -37,7 +37,8 @@ class LearnedTiles:
     n_tiles : int or "auto", default "auto"
         How many centres to learn, at most; "auto" is 1.5 times the square root of the number of items.
     spill : {1, 2}, default 1
-        Under how many tiles an item is filed. 2 doubles codes and build time; tiles then miss less at the same reach.
+        Under how many tiles an item is filed. 2 doubles codes and build time; tiles then miss less at the same reach,
+        and searches for more than 1,000 answers are exact.
     code_bits : {8}, default 8
         Bits of a coded coordinate.
     seed : int, default 0

@@ -1,5 +1,6 @@
 """Ways: the three ways to answer, exactly, by slots or by tiles; which one is asked for, and one call for all."""
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -31,6 +32,9 @@ EXACTLY = Exactly()
 Way: TypeAlias = Exactly | Reach | Effort
 
 
+_planned = functools.lru_cache(maxsize=64)(Reach)
+
+
 class Options(NamedTuple):
     """What a search is told about how to answer, not yet checked."""
 
@@ -41,14 +45,16 @@ class Options(NamedTuple):
     exact: bool
 
 
+MOST_REPEATED = 1_000  # answers, among which an item that is in two tiles is looked for
 AS_PLANNED = Options(None, None, None, 1, False)
 
 
 def way_for(state: State, k: int, options: Options) -> Way:
     """How to answer: as asked for, or as planned."""
     plan = state.plan
-    if plan.way != "slots" and options == AS_PLANNED and options.exact is False and type(options.min_overlap) is int:
-        return EXACTLY if plan.way == "exact" else Reach(plan.reach)
+    untold = options == AS_PLANNED and options.exact is False and type(options.min_overlap) is int
+    if untold and plan.way != "slots" and k <= MOST_REPEATED:
+        return EXACTLY if plan.way == "exact" else _planned(plan.reach)
     _check.true_or_false(options.exact, "exact")
     reach = None if options.reach is None else _check.number_between(options.reach, "reach", 0.0, 1.0)
     budget = None if options.budget is None else _check.whole_number(options.budget, "budget", 1)
@@ -62,7 +68,9 @@ def way_for(state: State, k: int, options: Options) -> Way:
     if options.exact or (plan.way == "exact" and reach is None and not by_slots):
         return EXACTLY
     if reach is not None or (plan.way == "tiles" and not by_slots):
-        return Reach(plan.reach if reach is None else reach)
+        tiling = state.fitted.tiling
+        crowded = tiling is not None and tiling.settings.spill > 1 and k > MOST_REPEATED
+        return EXACTLY if crowded else Reach(plan.reach if reach is None else reach)
     scored = max(k, plan.budget_per_answer * k if budget is None else budget)
     if scored >= state.n_live:
         return EXACTLY
