@@ -95,7 +95,10 @@ def _next(state: State, segments: tuple[Segment, ...], new: Items | None = None)
     if new is not None and len(new.rows):
         next_row = max(next_row, int(new.rows.max()) + 1)
         segments = _grown(segments, new, state.fitted)
-    return replace(state, segments=_tidy(segments, state.fitted), version=state.version + 1, next_row=next_row)
+    after = replace(state, segments=_tidy(segments, state.fitted), version=state.version + 1, next_row=next_row)
+    give_way()
+    after.server  # noqa: B018 - made here, so that no search has to
+    return after
 
 
 def _grown(segments: tuple[Segment, ...], new: Items, fitted: Fitted) -> tuple[Segment, ...]:

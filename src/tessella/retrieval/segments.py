@@ -177,8 +177,10 @@ class Segment:
         """The norm of the longest item that is there, or a little more."""
         if self.dead is None:
             return self.codes.longest
-        first = self.live[:1]  # they go by falling norm
-        return float(np.sqrt(squared_norms(self.factors[first])).sum() * (1 + 1e-6))
+        byte = int(np.argmax(self.dead != 0xFF))  # items go by falling norm
+        bits = ~int(self.dead[byte]) & 0xFF
+        first = 8 * byte + (bits & -bits).bit_length() - 1
+        return float(np.sqrt(squared_norms(self.factors[first : first + 1])).sum() * (1 + 1e-6))
 
     def find(self, ids: NDArray[Any], base: int, places: NDArray[np.int64]) -> None:
         """Fill in the places, with the base added, of those ids that are here; texts are no whole numbers' ids."""
