@@ -37,6 +37,7 @@ constexpr int64_t LANES = 4;
 #include "exact.hpp"
 #include "postings.hpp"
 #include "tiles.hpp"
+#include "tile_scan.hpp"
 // clang-format on
 
 }  // namespace
