@@ -104,7 +104,7 @@ bool contains(const int64_t* sorted, int64_t n, int64_t value) {
 // Whether an item is there and may be an answer to any query.
 bool present(const Items& items, const Queries& queries, int64_t place) {
     const int64_t row = items.rows[place];
-    if (items.dead && (items.dead[place / 8] >> (place % 8) & 1)) return false;
+    if (is_dead(items.dead, place)) return false;
     return !queries.allowed || (queries.allowed[row / 8] >> (row % 8) & 1);
 }
 
@@ -113,6 +113,12 @@ bool is_excluded(const Queries& queries, int64_t query, int64_t row) {
     const int64_t first = queries.excluded_starts[query];
     const int64_t n = queries.excluded_starts[query + 1] - first;
     return n > 0 && contains(queries.excluded + first, n, row);
+}
+
+// Has an item's factor, or the first part of a long one, on the way from memory.
+void fetch(const Items& items, int64_t place) {
+    const float* item = items.factors + place * items.n_factors;
+    for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
 }
 
 int64_t answer_of(const Items& items, int64_t place) {

@@ -105,10 +105,7 @@ void mark(const Scan& scan, Stretch& stretch, int64_t block, int32_t limit) {
     const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
     if (scan.items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (scan.items.n_items - first)) - 1;
     stretch.candidates[block] = found;
-    for (; found; found &= found - 1) {
-        const float* item = scan.items.factors + (first + __builtin_ctzll(found)) * scan.items.n_factors;
-        for (int64_t j = 0; j < scan.items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
-    }
+    for (; found; found &= found - 1) fetch(scan.items, first + __builtin_ctzll(found));
 }
 
 // Scores the marked items of a block with products of at least `limit`, which may have risen since they were marked.

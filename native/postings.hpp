@@ -358,9 +358,7 @@ void score_chosen(const Items& items, const BlockTerms* terms, const Queries& qu
             int64_t place = place_at(query, i);
             for (; place < end && place < items.n_items; place = place_at(query, ++i)) {
                 const int64_t soon = place_at(query, i + AHEAD);
-                if (soon < items.n_items)
-                    for (int64_t j = 0; j < items.n_factors && j < 128; j += 16)
-                        __builtin_prefetch(items.factors + soon * items.n_factors + j);
+                if (soon < items.n_items) fetch(items, soon);
                 if (is_excluded(queries, query, items.rows[place])) continue;
                 keep(best, score_of(factor, items.factors + place * items.n_factors, items.n_factors),
                      answer_of(items, place));

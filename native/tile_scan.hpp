@@ -72,11 +72,8 @@ void take(const TileScan& scan, int64_t first, int64_t n, float limit, float don
     const int32_t* places = scan.filed.places + first;
     for (int64_t from = 0; from < n; from += 64) {
         uint64_t found = from_to(bounds + from, limit, done);
-        for (uint64_t left = found & (found - 1); left; left &= left - 1) {
-            const int64_t place = places[from + __builtin_ctzll(left)];
-            const float* item = scan.items.factors + place * scan.items.n_factors;
-            for (int64_t j = 0; j < scan.items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
-        }
+        for (uint64_t left = found & (found - 1); left; left &= left - 1)
+            fetch(scan.items, places[from + __builtin_ctzll(left)]);
         for (; found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
             if (bounds[at] < limit) continue;  // it may have risen since
@@ -257,8 +254,7 @@ void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& ma
             const int64_t at = from + __builtin_ctzll(found);
             marked.rows[marked.count] = static_cast<int32_t>(rows.first + at);
             marked.bounds[marked.count++] = scan.scratch.bounds[at];
-            const float* item = scan.items.factors + scan.filed.places[rows.first + at] * scan.items.n_factors;
-            for (int64_t j = 0; j < scan.items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
+            fetch(scan.items, scan.filed.places[rows.first + at]);
         }
 }
 

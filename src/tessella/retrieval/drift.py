@@ -51,7 +51,7 @@ def _tile_fit(state: State, tiling: Tiling, new: NDArray[np.int64]) -> tuple[flo
     for the tiles.
     """
     n_long = sum(
-        int(np.count_nonzero(_is_long(tiling, state.at(new[at : at + ITEMS_AT_ONCE], "factors"))))
+        int(np.count_nonzero(tiling.is_long(state.at(new[at : at + ITEMS_AT_ONCE], "factors"))))
         for at in range(0, len(new), ITEMS_AT_ONCE)
     )
     astray = bool(n_long > MOST_LONG * np.sqrt(state.n_live))
@@ -78,19 +78,11 @@ def _squared_distances(state: State, tiling: Tiling, places: NDArray[np.int64]) 
     """Squared distances of some of the items at places, those for tile 0 aside, from the nearest centres."""
     evenly = np.linspace(0, len(places) - 1, min(SAMPLE, len(places))).astype(np.int64)
     factors = state.at(places[evenly], "factors")
-    factors = factors[~_is_long(tiling, factors)]
+    factors = factors[~tiling.is_long(factors)]
     return squared_norms(factors.astype(np.float64) - tiling.centres[tiling.nearest(factors, threads=1)])
-
-
-def _is_long(tiling: Tiling, factors: NDArray[np.float32]) -> NDArray[np.bool_]:
-    return np.asarray(np.sqrt(squared_norms(factors)) > tiling.long_norm)
 
 
 def _places(state: State, *, new: bool) -> NDArray[np.int64]:
     """Places of the items that are there and are new, or are not, in the order in which they came."""
-    places, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for segment, base in state.parts():
-        here = segment.live[segment.is_new[segment.live] == new]
-        places.append(here + base)
-        rows.append(segment.rows[here])
-    return np.concatenate(places)[np.argsort(np.concatenate(rows))]
+    places = state.live_places
+    return places[state.at(places, "is_new") == new] if len(places) else places

@@ -205,6 +205,10 @@ class Tiling:
         run_blocks(look, _blocks(len(factors)), threads)
         return numbers
 
+    def is_long(self, factors: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which items are for tile 0."""
+        return np.asarray(np.sqrt(squared_norms(factors)) > self.long_norm)
+
     def tiles_of(self, factors: NDArray[np.float32], threads: int) -> NDArray[np.int32]:
         """The tiles each item belongs to, (n, spill) or (n, 1): 0 for the longest items, else one more than a centre's.
 
@@ -216,7 +220,7 @@ class Tiling:
             beyond = factors + np.float32(BEYOND) * (factors - self.centres[first])
             columns.append(self.nearest(beyond, threads, taken=first) + 1)
         tiles = np.stack(columns, axis=1)
-        tiles[np.sqrt(squared_norms(factors)) > self.long_norm] = 0
+        tiles[self.is_long(factors)] = 0
         return tiles
 
     def rank(self, askers: Askers, reach: float, nears: NDArray[np.float32]) -> None:
