@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tessella import _core
-from tessella.evaluation import tie_aware_recall
+from tessella.paper import tie_aware_recall
 
 RESULTS = Path(__file__).parent / "results"
 

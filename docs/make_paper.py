@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from tessella.evaluation.report import paper_page, summary
+from tessella.paper.report import paper_page, summary
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "paper-results.json"

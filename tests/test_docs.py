@@ -15,7 +15,7 @@ import scipy.sparse
 from conftest import NATIVE
 
 import tessella as ts
-from tessella.evaluation import report
+from tessella.paper import report
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

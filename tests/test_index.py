@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stress import stress
 
 import tessella as ts
-from tessella import _core, _twins
+from tessella import _core, _reference
 
 
 class Way(NamedTuple):
@@ -40,7 +40,7 @@ in_every_way = pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAY
 
 def brute_force(factors, ids, queries, k, exclude=None, allow=None):
     """Ids and scores by scoring everything, in the library's own arithmetic; ties go to the earlier item."""
-    scores = _twins.scores_of(queries, factors)
+    scores = _reference.scores_of(queries, factors)
     found_ids, found_scores = [], []
     for query, row in enumerate(scores):
         kept = np.ones(len(ids), bool)

@@ -6,7 +6,7 @@ from conftest import NATIVE, factor_matrices
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella import _core, _twins
+from tessella import _core, _reference
 
 native = _core._native
 LEVELS = range(len(native.levels())) if native else []
@@ -20,7 +20,7 @@ def tiles_of(kernels, level, factors, *arguments, name):
 
 
 def same_at_every_level(factors, *arguments, name):
-    expected = tiles_of(_twins, 0, factors, *arguments, name=name)
+    expected = tiles_of(_reference, 0, factors, *arguments, name=name)
     for level in LEVELS:
         np.testing.assert_array_equal(tiles_of(native, level, factors, *arguments, name=name), expected)
 
@@ -84,9 +84,9 @@ def test_preparation_equals_its_twin(factors, threshold, relative, turn):
     factors = factors.clip(-1e30, 1e30)
     rotation = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q.copy() if turn else None
     expected = np.empty_like(factors)
-    _twins.prepare(factors, rotation, threshold, relative, expected, 0)
+    _reference.prepare(factors, rotation, threshold, relative, expected, 0)
     counts = np.empty(len(factors), np.int64)
-    assert _twins.count_entries(expected, counts, 0) == len(factors)
+    assert _reference.count_entries(expected, counts, 0) == len(factors)
     for level in LEVELS:
         prepared, counted = np.empty_like(factors), np.empty_like(counts)
         native.prepare(factors, rotation, threshold, relative, prepared, level)
@@ -112,11 +112,11 @@ def test_entries_equal_their_twin(factors, n_levels, depth, wide):
         return slots, values
 
     for level in LEVELS:
-        for found, expected in zip(filled(native, level), filled(_twins, 0), strict=True):
+        for found, expected in zip(filled(native, level), filled(_reference, 0), strict=True):
             assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("kernels", [native, _twins])
+@pytest.mark.parametrize("kernels", [native, _reference])
 @pytest.mark.parametrize("change", [1, -1])
 def test_entries_that_do_not_fit_are_reported(kernels, change, rng):
     factors = rng.standard_normal((40, 24)).astype(np.float32)
@@ -133,7 +133,7 @@ def test_entries_that_do_not_fit_are_reported(kernels, change, rng):
 @pytest.mark.parametrize("k", [1, 5, 8, 33])
 def test_the_first_bad_row_is_found(bad, k, rng):
     factors = rng.standard_normal((50, k)).astype(np.float32)
-    for kernels, level in [(_twins, 0), *((native, level) for level in LEVELS)]:
+    for kernels, level in [(_reference, 0), *((native, level) for level in LEVELS)]:
         assert kernels.first_bad_row(factors, level) == 50
         spoilt = factors.copy()
         spoilt[[31, 44], k - 1] = bad
@@ -155,7 +155,7 @@ def test_query_codes_equal_their_twin(queries, data):
         kernels.code_queries(queries, head, 63.0, 146.0, codes, terms, level)
         return codes, terms
 
-    expected = coded(_twins, 0)
+    expected = coded(_reference, 0)
     assert ((expected[0] >= 1) & (expected[0] <= 127)).all()
     for level in LEVELS:
         for found, wanted in zip(coded(native, level), expected, strict=True):
@@ -169,7 +169,7 @@ def test_item_codes_equal_their_twin_and_bound_scores(factors, data):
     basis = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q.copy()
     head = basis[:, : data.draw(st.integers(1, k))]
     turned = np.empty_like(factors)
-    _twins.prepare(factors, basis, 0.0, False, turned, 0)
+    _reference.prepare(factors, basis, 0.0, False, turned, 0)
     size = head.shape[1] + 1 + (head.shape[1] + 1) % 2
     n_blocks = -(-n // 64)
 
@@ -179,7 +179,7 @@ def test_item_codes_equal_their_twin_and_bound_scores(factors, data):
         kernels.code_items(factors, turned, head.shape[1], 127.0, 210.0, 1e-5, codes, offsets, terms, level)
         return codes, offsets, terms
 
-    expected = coded(_twins, 0)
+    expected = coded(_reference, 0)
     for level in LEVELS:
         for found, wanted in zip(coded(native, level), expected, strict=True):
             assert found.tobytes() == wanted.tobytes()
@@ -232,7 +232,7 @@ def test_ids_are_found_as_their_twin_finds_them(n, spread, with_dead, seed):
         kernels.find_ids(ids, by_id, dead, 7, wanted, places, level)
         return places
 
-    expected = found(_twins, 0)
+    expected = found(_reference, 0)
     for level in LEVELS:
         np.testing.assert_array_equal(found(native, level), expected)
     there = expected >= 0

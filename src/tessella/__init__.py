@@ -5,6 +5,7 @@ from importlib.metadata import version as _version
 from tessella import datasets
 from tessella._core import show_config
 from tessella.index import Index, exact_search
+from tessella.mapping.schema import Schema
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.sparse_map import SparseMap
 from tessella.mapping.tessellation import (
@@ -17,7 +18,6 @@ from tessella.mapping.tessellation import (
 )
 from tessella.results import SearchResult
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.schema import Schema
 
 __version__ = _version("tessella")
 

@@ -1,6 +1,6 @@
 """python -m tessella: the command line."""
 
-from tessella.cli import main
+from tessella.commands.app import main
 
 if __name__ == "__main__":
     main()

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _twins
+from tessella import _reference
 
 _native: ModuleType | None
 try:
@@ -31,7 +31,7 @@ TWINS = "numpy"
 
 
 class Kernels(Protocol):
-    """What the native core and its NumPy twins both offer; `_twins` says what each function means."""
+    """What the native core and its NumPy twins both offer; `_reference` says what each function means."""
 
     def first_bad_row(self, factors: NDArray[np.float32], level: int) -> int: ...
     def prepare(
@@ -279,7 +279,7 @@ def _core_for(wanted: str) -> Core:
         )
     simd = wanted or names[-1]
     if simd == TWINS:
-        return Core(_twins, 0, TWINS)
+        return Core(_reference, 0, TWINS)
     return Core(cast(Kernels, _native), names.index(simd) - 1, simd)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check, storage
+from tessella import _check
+from tessella.versions import storage
 
 N_TASTES = 300
 DECAY = 0.12  # the n-th axis has a spread of n to the power of -DECAY

@@ -12,23 +12,24 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check, storage
+from tessella import _check
 from tessella._core import thread_count
-from tessella.all_users import Output, search_all
+from tessella.jobs.all_users import Output, search_all
+from tessella.mapping.schema import Schema
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
 from tessella.results import TILES, Drift, Explanation, Plan, SearchResult
-from tessella.retrieval.changes import added, built, rebuilt, removed, updated
-from tessella.retrieval.drift import drift
 from tessella.retrieval.explain import explain
 from tessella.retrieval.search import search
-from tessella.retrieval.segments import MAX_ROWS, State
 from tessella.retrieval.slots import overlaps
-from tessella.retrieval.snapshot import restore, snapshot
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.retrieval.tuning import choose, may_gain, sample_for, tuned
 from tessella.retrieval.ways import Options
-from tessella.schema import Schema
+from tessella.versions import storage
+from tessella.versions.changes import added, built, rebuilt, removed, updated
+from tessella.versions.drift import drift
+from tessella.versions.snapshot import restore, snapshot
+from tessella.versions.version import MAX_ROWS, State
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
 

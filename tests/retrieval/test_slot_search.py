@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella import _core, _twins
-from tessella.retrieval.segments import Segment, State
+from tessella import _core, _reference
+from tessella.versions.version import Segment, State
 
 SCHEMAS = [
     ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal"),
@@ -41,7 +41,7 @@ def awkward_factors(rng, n, k):
 
 def true_scores(items, users, k):
     """The scores of the true top k, best first."""
-    scores = -np.sort(-_twins.scores_of(users, items), axis=1)[:, :k]
+    scores = -np.sort(-_reference.scores_of(users, items), axis=1)[:, :k]
     return np.pad(scores, ((0, 0), (0, k - scores.shape[1])), constant_values=-np.inf)
 
 
@@ -59,7 +59,7 @@ def test_certified_answers_are_true_and_all_scores_are(schema):
         best = true_scores(items, users, wanted)
         there = found.ids >= 0
         assert (there.sum(axis=1) == min(wanted, n)).all()
-        scores = _twins.scores_of(users, items)
+        scores = _reference.scores_of(users, items)
         for query in range(len(users)):
             ids = found.ids[query][there[query]]
             assert len(set(ids.tolist())) == len(ids)
@@ -211,7 +211,7 @@ def test_items_beyond_one_block_of_postings(rng, monkeypatch):
 
 
 def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
-    monkeypatch.setattr("tessella.retrieval.changes.MAX_ROWS", 130)
+    monkeypatch.setattr("tessella.versions.changes.MAX_ROWS", 130)
     index = ts.Index.build(rng.standard_normal((100, 5)))
     users = rng.standard_normal((4, 5))
     for turn in range(10):

@@ -6,12 +6,12 @@ from conftest import NATIVE, factor_matrices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella import _core, _twins
+from tessella import _core, _reference
 from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling, code_size
 
 native = _core._native
 LEVELS = range(len(native.levels())) if native else []
-KERNELS = [(native, level) for level in LEVELS] or [(_twins, 0)]
+KERNELS = [(native, level) for level in LEVELS] or [(_reference, 0)]
 LARGEST_NORM = 1.7e38
 pytestmark = NATIVE
 
@@ -48,7 +48,7 @@ def ranked_tiles(kernels, level, rows, n_factors, askers, reach):
 
 
 def same_at_every_level(function, *arguments):
-    expected = function(_twins, 0, *arguments)
+    expected = function(_reference, 0, *arguments)
     for level in LEVELS:
         for found, wanted in zip(function(native, level, *arguments), expected, strict=True):
             assert found.tobytes() == wanted.tobytes()
@@ -133,7 +133,7 @@ def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, seed):
         return  # refused before it gets here
     asked = coded_askers(*KERNELS[0], askers)
     (nears,) = ranked_tiles(*KERNELS[0], coded_rows(*KERNELS[0], rows), k, asked, 1.0)
-    scores = _twins.scores_of(askers, rows)
+    scores = _reference.scores_of(askers, rows)
     assert (nears[:, :24] >= scores - np.float32(k * 2.0**-148)).all()
 
 

@@ -10,7 +10,7 @@ import scipy.cluster.vq
 import tessella as ts
 from tessella import _core
 from tessella.datasets import generated_factors
-from tessella.retrieval.learning import _means, learn_centres
+from tessella.retrieval.clustering import _means, learn_centres
 from tessella.retrieval.tiles import Tiling
 
 ITEMS, USERS = generated_factors(4_000, 200, 24, seed=1)

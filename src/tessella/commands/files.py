@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from tessella import tables
+from tessella.commands import tables
 from tessella.index import Index
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check, _twins
+from tessella import _check, _reference
 
 
 @runtime_checkable
@@ -103,7 +103,7 @@ class ParseTree:
         n_levels = _check.levels(levels)
         checked = _check.tiles(tiles, n_levels)
         self.n_slots(checked.shape[1], n_levels)
-        return _twins.window_slots(checked, n_levels, self.depth)
+        return _reference.window_slots(checked, n_levels, self.depth)
 
 
 @dataclass(frozen=True)
@@ -130,4 +130,4 @@ class CounterTree:
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        return _twins.counter_slots(_check.tiles(tiles, _check.levels(levels)))
+        return _reference.counter_slots(_check.tiles(tiles, _check.levels(levels)))

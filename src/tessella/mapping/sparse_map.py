@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from tessella import _check, _twins
+from tessella import _check, _reference
 from tessella._core import core, run_blocks, thread_count
 from tessella.mapping.axes import principal_axes, second_moments
+from tessella.mapping.schema import Schema
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.tessellation import CoordinateTessellation, DAry, RandomTessellation, Ternary
-from tessella.schema import Schema
 
 
 class SparseMap:
@@ -281,7 +281,7 @@ class BlockMapper:
                 prepared, tiles, levels, window, starts, slots, values, self.core.level
             )
         else:
-            misfit = _twins.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
+            misfit = _reference.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
         if misfit < len(prepared):
             raise RuntimeError("factors changed while they were being mapped; map a copy of them.")
 

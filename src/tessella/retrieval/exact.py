@@ -11,7 +11,7 @@ from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_all
-from tessella.retrieval.segments import State
+from tessella.versions.version import State
 
 
 def search_exactly(state: State, queries: NDArray[np.float32], filters: Filters, found: Found, threads: int) -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _twins
+from tessella import _reference
 from tessella.results import Explanation, Plan, SharedSlot
 from tessella.retrieval.filters import Filters
-from tessella.retrieval.segments import State
 from tessella.retrieval.slots import Effort, choose
+from tessella.versions.version import State
 
 _SCORED_AT_ONCE = 2**14
 _K = 10
@@ -17,7 +17,7 @@ def explain(state: State, query: NDArray[np.float32], item_id: int | str, place:
     """Set the query beside the item at a place among those of all segments."""
     factor = state.at(np.array([place]), "factors")
     row = int(state.at(np.array([place]), "rows")[0])
-    score = float(_twins.scores_of(query[None], factor)[0, 0])
+    score = float(_reference.scores_of(query[None], factor)[0, 0])
     _, query_slots, query_values = state.fitted.query_mapper.entries(query[None])
     _, item_slots, item_values = state.fitted.item_mapper.entries(factor)
     heaviest = np.sort(np.argsort(-np.abs(query_values), kind="stable")[: plan.max_slots])
@@ -49,7 +49,7 @@ def _rank(state: State, query: NDArray[np.float32], score: float, row: int) -> i
         live = segment.live
         for first in range(0, len(live), _SCORED_AT_ONCE):
             places = live[first : first + _SCORED_AT_ONCE]
-            scores = _twins.scores_of(query[None], segment.factors[places])[0]
+            scores = _reference.scores_of(query[None], segment.factors[places])[0]
             ahead += int(np.count_nonzero((scores > score) | ((scores == score) & (segment.rows[places] < row))))
     return ahead + 1
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from tessella import _check
-from tessella.retrieval.segments import State
+from tessella.versions.version import State
 
 FEW_ALLOWED = 256
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tessella._core import core
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
-from tessella.retrieval.segments import State
+from tessella.versions.version import State
 
 
 def score_chosen(

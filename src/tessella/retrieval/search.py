@@ -10,9 +10,9 @@ from tessella._core import thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.filters import filters_for
 from tessella.retrieval.found import Found
-from tessella.retrieval.segments import MAX_ROWS, State
 from tessella.retrieval.served import serve, serve_one, serves
 from tessella.retrieval.ways import Options, search_by, way_for
+from tessella.versions.version import MAX_ROWS, State
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -13,10 +13,10 @@ from tessella._core import run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import QUERIES_PER_BATCH, batches
-from tessella.retrieval.segments import State
 from tessella.retrieval.slots import Effort
 from tessella.retrieval.tile_search import QUERIES_PER_BATCH as TILE_QUERIES_PER_BATCH
 from tessella.retrieval.ways import Reach, Way
+from tessella.versions.version import State
 
 NO_TILES = -1.0  # in place of a reach
 YES, NO = np.bool_(True), np.bool_(False)

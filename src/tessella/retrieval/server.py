@@ -8,7 +8,7 @@ from tessella import _core
 from tessella.retrieval.codes import LARGEST_QUERY_CODE, LONGEST_QUERY_CODE
 
 if TYPE_CHECKING:
-    from tessella.retrieval.segments import State
+    from tessella.versions.version import State
 
 
 def server_for(state: "State") -> Any:

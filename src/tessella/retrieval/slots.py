@@ -10,7 +10,7 @@ from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_chosen
-from tessella.retrieval.segments import State
+from tessella.versions.version import State
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from tessella._core import core, run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_all
-from tessella.retrieval.segments import State
 from tessella.retrieval.tiles import Askers, Tiling
+from tessella.versions.version import State
 
 QUERIES_PER_BATCH = 512  # so many share the tiles they visit
 

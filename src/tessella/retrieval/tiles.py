@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tessella import _check
 from tessella._cached import cached
 from tessella._core import core, run_blocks
+from tessella.retrieval.clustering import learn_centres, squared_norms
 from tessella.retrieval.codes import rounding_room
-from tessella.retrieval.learning import learn_centres, squared_norms
 
 GROUP = 16  # coded rows that lie together
 ROWS_AT_ONCE = 2**12

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from tessella import _check
 from tessella._core import thread_count
 from tessella.results import EXACT, Plan, Trial
+from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.filters import filters_for
 from tessella.retrieval.found import Found
-from tessella.retrieval.learning import squared_norms
-from tessella.retrieval.segments import State
 from tessella.retrieval.slots import Effort
 from tessella.retrieval.ways import EXACTLY, Exactly, Reach, Way, search_by
+from tessella.versions.version import State
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
 SAMPLE = 2_000

@@ -11,9 +11,9 @@ from tessella import _check
 from tessella.retrieval.exact import search_exactly
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
-from tessella.retrieval.segments import State
 from tessella.retrieval.slots import Effort, search_by_slots
 from tessella.retrieval.tile_search import search_by_tiles
+from tessella.versions.version import State
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Jobs: work for all users, in bounded memory, that outlasts an interruption."""

@@ -1,0 +1,132 @@
+"""The final lists of every method: how good they are, and how long a query takes (P17).
+
+Candidates of ours as in the paper and of the baselines are scored by the same code, so their times can be compared;
+weighted and exact search score inside the index.
+"""
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.index import Index
+from tessella.paper.measures import coverage, ndcg, speed_up, tie_aware_recall
+from tessella.paper.methods import BASELINES, METHODS, Settings, budget_of, candidates, not_scored, weighted_index
+from tessella.paper.problems import KAPPA, Draw, Problem, Scale
+
+BRUTE_FORCE = "brute-force"
+NAMES = {**METHODS, BRUTE_FORCE: "NumPy brute force"}
+_TRIES = 3
+
+Answer = tuple[NDArray[np.int64], NDArray[np.float64]]  # ids, and the share of items that each query discards
+
+
+class Way(NamedTuple):
+    """A way to answer all queries of a draw."""
+
+    method: str
+    budget: str | None  # of a baseline
+    settings: Settings
+    answer: Callable[[], Answer]
+
+
+def final_lists(
+    problem: Problem, found: dict[str, Any], scale: Scale
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Measures of final lists, the same for the same seed, and times and speed-ups, which are not.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its first draw is searched.
+    found : dict
+        The problem's numbers from `run`: methods are searched at the settings nearest to its target.
+    scale : Scale
+        The shares that weighted search scores.
+    """
+    draw = problem.draws[0]
+    scores = draw.users.astype(np.float64) @ draw.items.T.astype(np.float64)
+    best = -np.sort(-scores, axis=1)[:, :KAPPA]
+    lists, times = [], []
+    brute_force = math.nan
+    for way in _ways(draw, found, scale):
+        (ids, shares), seconds = _timed(way.answer)
+        brute_force = seconds if way.method == BRUTE_FORCE else brute_force
+        found_scores = np.where(ids >= 0, np.take_along_axis(scores, np.maximum(ids, 0), axis=1), -np.inf)
+        share = float(shares.mean())
+        named = {"method": way.method, "budget": way.budget, "settings": way.settings}
+        recall = float(tie_aware_recall(ids, found_scores, best).mean())
+        lists.append(
+            {
+                **named,
+                "discarded": share,
+                "implied_speed_up": float(speed_up(share)),
+                "tie_aware_recall": recall,
+                "ndcg": float(ndcg(ids, scores).mean()),
+                "coverage": coverage(ids, len(draw.items)),
+            }
+        )
+        per_query = {"seconds": seconds / len(draw.users), "measured_speed_up": brute_force / seconds}
+        times.append({**named, "tie_aware_recall": recall, **per_query})
+    return lists, times
+
+
+def _ways(draw: Draw, found: dict[str, Any], scale: Scale) -> Iterator[Way]:
+    """Brute force first, to compare with; then every method."""
+    n_items, width = draw.items.shape
+    yield Way(BRUTE_FORCE, None, {}, functools.partial(_brute_force, draw))
+    exact = Index.build(draw.items, target_recall=1.0)
+    yield Way("exact", None, {}, functools.partial(_searched, exact, draw))
+    weighted = weighted_index(draw)
+    for share in scale.shares:
+        answer = functools.partial(_searched, weighted, draw, budget=budget_of(share, n_items), max_slots=width)
+        yield Way("weighted", None, {"share": share}, answer)
+    for method in ("ours", *BASELINES):
+        for budget, match in found["methods"][method]["matched"].items():
+            if match and budget in ("tables", "unlimited"):
+                settings = match["near"]["settings"]
+                within = budget if method in BASELINES else None
+                yield Way(
+                    method, within, settings, functools.partial(_scored, candidates(method, settings, draw), draw)
+                )
+
+
+def _searched(index: Index, draw: Draw, *, budget: int | None = None, max_slots: int | None = None) -> Answer:
+    found = index.search(draw.users, KAPPA, budget=budget, max_slots=max_slots, threads=1)
+    return found.ids, not_scored(found, len(draw.items))
+
+
+def _scored(choose: Callable[[NDArray[np.float32]], Any], draw: Draw) -> Answer:
+    """The best of each query's candidates."""
+    chosen = choose(draw.users)
+    ids = np.full((len(draw.users), KAPPA), -1)
+    for row, user in enumerate(draw.users):
+        items = chosen.indices[chosen.indptr[row] : chosen.indptr[row + 1]]
+        top = items[_best(draw.items[items] @ user)]
+        ids[row, : len(top)] = top
+    return ids, 1 - np.diff(chosen.indptr) / len(draw.items)
+
+
+def _brute_force(draw: Draw) -> Answer:
+    scores = draw.users @ draw.items.T
+    return np.stack([_best(row) for row in scores]), np.zeros(len(draw.users))
+
+
+def _best(scores: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The places of the highest scores, highest first."""
+    top = np.argpartition(-scores, KAPPA)[:KAPPA] if len(scores) > KAPPA else np.arange(len(scores))
+    return top[np.argsort(-scores[top], kind="stable")]
+
+
+def _timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
+    """An answer, and the seconds that the fastest of a few tries took."""
+    seconds = math.inf
+    for _ in range(_TRIES):
+        start = time.perf_counter()
+        answered = answer()
+        seconds = min(seconds, time.perf_counter() - start)
+    return answered, seconds

@@ -1,0 +1,375 @@
+"""How much is found, how much is discarded, and how sure that is (P17).
+
+Items are numbered from 0, as `Index.build` numbers them without ids, and -1 stands for a missing answer. Measures of
+users come one number a user, for `bootstrap_interval` and histograms; their mean is the number to report.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _check
+
+_ELEMENTS_AT_ONCE = 2**22
+
+
+def candidate_recovery(candidates: Any, true_ids: ArrayLike) -> NDArray[np.float64]:
+    """The share of each user's true best items that are candidates: recovery accuracy (P17).
+
+    Parameters
+    ----------
+    candidates : sparse matrix of shape (n_users, n_items)
+        Not zero where an item is a candidate, as `Index.candidates` and the baselines give it.
+    true_ids : array_like of int, shape (n_users, kappa)
+        The items with the highest scores, in any order; -1 where there are fewer than kappa.
+
+    Returns
+    -------
+    shares : ndarray of float64, shape (n_users,)
+        From 0 to 1; 1 for a user with no true item.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from tessella.paper import candidate_recovery
+    >>> candidates = scipy.sparse.csr_array([[1, 0, 2, 0], [0, 0, 0, 1]])
+    >>> candidate_recovery(candidates, [[2, 1], [3, -1]])
+    array([0.5, 1. ])
+    """
+    matrix = _check.candidates(candidates)
+    wanted = _check.item_numbers(true_ids, "true_ids", matrix.shape[1], unique=True)
+    _check.same_rows(matrix, "candidates", wanted, "true_ids")
+    rows, items = matrix.nonzero()
+    return _shares_found(rows, items, wanted, matrix.shape[1])
+
+
+def recovery(found_ids: ArrayLike, true_ids: ArrayLike) -> NDArray[np.float64]:
+    """The share of each user's true best items that are in the list of answers.
+
+    Parameters
+    ----------
+    found_ids : array_like of int, shape (n_users, k)
+        The answers, in any order; -1 for a missing one. An item counts once.
+    true_ids : array_like of int, shape (n_users, kappa)
+        The items with the highest scores, in any order; -1 where there are fewer than kappa.
+
+    Returns
+    -------
+    shares : ndarray of float64, shape (n_users,)
+        From 0 to 1; 1 for a user with no true item.
+
+    Examples
+    --------
+    >>> from tessella.paper import recovery
+    >>> recovery([[5, 9, 7], [1, 2, -1]], [[9, 5], [3, 4]])
+    array([1., 0.])
+    """
+    found = _check.item_numbers(found_ids, "found_ids")
+    wanted = _check.item_numbers(true_ids, "true_ids", unique=True)
+    _check.same_rows(found, "found_ids", wanted, "true_ids")
+    known, numbers = np.unique(np.concatenate([found.ravel(), wanted.ravel()]), return_inverse=True)
+    rows, places = np.nonzero(found >= 0)
+    items = numbers[: found.size].reshape(found.shape)[rows, places]
+    numbered = np.where(wanted >= 0, numbers[found.size :].reshape(wanted.shape), -1)
+    return _shares_found(rows, items, numbered, len(known))
+
+
+def _shares_found(
+    rows: NDArray[Any], items: NDArray[Any], wanted: NDArray[np.int64], n_items: int
+) -> NDArray[np.float64]:
+    """Which share of each row of wanted items is among the pairs of row and item found."""
+    there = wanted >= 0
+    keys = np.arange(len(wanted))[:, None] * n_items + wanted
+    hits = there & np.isin(keys, rows.astype(np.int64) * n_items + items)
+    return _ratio(hits.sum(axis=1), there.sum(axis=1))
+
+
+def _ratio(parts: NDArray[Any], wholes: NDArray[Any]) -> NDArray[np.float64]:
+    """Parts of wholes; of nothing, all is there."""
+    shares = np.ones(len(wholes))
+    np.divide(parts, wholes, out=shares, where=wholes > 0)
+    return shares
+
+
+def tie_aware_recall(
+    found_ids: ArrayLike, found_scores: ArrayLike, true_scores: ArrayLike, *, tolerance: float = 1e-5
+) -> NDArray[np.float64]:
+    """The share of k answers that score as high as the true k-th, whichever of equal items they are.
+
+    Parameters
+    ----------
+    found_ids : array_like of int, shape (n_users, k)
+        The answers; -1 for a missing one. An item counts once.
+    found_scores : array_like of shape (n_users, k)
+        Their exact scores.
+    true_scores : array_like of shape (n_users, k)
+        The k highest exact scores, in any order; -inf where there are fewer than k items.
+    tolerance : float, default 1e-5
+        How far below the true k-th score an answer may be, as a share of it; at least 0. It covers rounding.
+
+    Returns
+    -------
+    shares : ndarray of float64, shape (n_users,)
+        From 0 to 1; 1 for a user with no true score.
+
+    Examples
+    --------
+    >>> from tessella.paper import tie_aware_recall
+    >>> tie_aware_recall([[4, 8], [4, 4]], [[3.0, 2.0], [3.0, 3.0]], [[3.0, 2.0], [3.0, 2.0]])
+    array([1. , 0.5])
+    """
+    share = _check.number_at_least(tolerance, "tolerance", 0)
+    found = _check.item_numbers(found_ids, "found_ids")
+    scores = _check.scores(found_scores, "found_scores", found.shape, missing=True)
+    best = _check.scores(true_scores, "true_scores", found.shape, missing=True)
+    there = best > -np.inf
+    last = np.min(best, axis=1, keepdims=True, initial=np.inf, where=there)
+    lowest = last - share * np.abs(last, out=np.zeros_like(last), where=last < np.inf)
+    hits = _first_time(found) & (scores >= lowest)
+    wanted = there.sum(axis=1)
+    return _ratio(np.minimum(hits.sum(axis=1), wanted), wanted)
+
+
+def _first_time(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where an item turns up in its row for the first time."""
+    order = np.argsort(ids, axis=1, kind="stable")
+    ordered = np.take_along_axis(ids, order, axis=1)
+    fresh = ordered >= 0
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    first = np.empty_like(fresh)
+    np.put_along_axis(first, order, fresh, axis=1)
+    return first
+
+
+def ndcg(found_ids: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+    """The normalised discounted cumulative gain of each list against the exact scores.
+
+    An item's gain is its score less the user's lowest, so gains are never negative and a constant added to a user's
+    scores changes nothing; the gain at place i, from 1, is divided by log2(i + 1).
+
+    Parameters
+    ----------
+    found_ids : array_like of int, shape (n_users, k)
+        The answers, best first; -1 for a missing one. Missing and repeated answers gain nothing.
+    scores : array_like of shape (n_users, n_items)
+        Every exact score.
+
+    Returns
+    -------
+    gains : ndarray of float64, shape (n_users,)
+        From 0 to 1, which is the list of the highest scores in order; 1 for a user whose scores are all equal.
+
+    Examples
+    --------
+    >>> from tessella.paper import ndcg
+    >>> ndcg([[2, 1], [1, 2]], [[0.0, 1.0, 3.0], [0.0, 1.0, 3.0]]).round(3)
+    array([1.   , 0.797])
+    """
+    exact = _check.scores(scores, "scores")
+    found = _check.item_numbers(found_ids, "found_ids", exact.shape[1])
+    _check.same_rows(found, "found_ids", exact, "scores")
+    gains = exact - exact.min(axis=1, keepdims=True, initial=np.inf)
+    kept = min(found.shape[1], exact.shape[1])
+    best = -np.sort(-gains, axis=1)[:, :kept]
+    taken = np.where(_first_time(found), np.take_along_axis(gains, np.maximum(found, 0), axis=1), 0)
+    discounts = 1 / np.log2(np.arange(found.shape[1]) + 2)
+    ratio = _ratio((taken * discounts).sum(axis=1), (best * discounts[:kept]).sum(axis=1))
+    return np.minimum(ratio, 1)  # rounding
+
+
+def discarded(candidates: Any) -> NDArray[np.float64]:
+    """The share of items that are no candidates of each user (P17).
+
+    Parameters
+    ----------
+    candidates : sparse matrix of shape (n_users, n_items)
+        Not zero where an item is a candidate.
+
+    Returns
+    -------
+    shares : ndarray of float64, shape (n_users,)
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from tessella.paper import discarded
+    >>> discarded(scipy.sparse.csr_array([[1, 0, 2, 0], [0, 0, 0, 1]]))
+    array([0.5 , 0.75])
+    """
+    matrix = _check.candidates(candidates)
+    counts = np.bincount(matrix.nonzero()[0], minlength=matrix.shape[0])
+    return 1 - counts / matrix.shape[1]
+
+
+def speed_up(discarded: ArrayLike) -> NDArray[np.float64]:
+    """How many times faster scoring is when a share of the items is discarded: 1 / (1 - share) (P17).
+
+    Parameters
+    ----------
+    discarded : array_like
+        Shares from 0 to 1. The speed-up of a mean share is that of all users together; it is not the mean of their
+        speed-ups.
+
+    Returns
+    -------
+    times : ndarray of float64, of the shape of `discarded`
+        Infinity where all is discarded.
+
+    Examples
+    --------
+    >>> from tessella.paper import speed_up
+    >>> speed_up([0.0, 0.5, 0.8])
+    array([1., 2., 5.])
+    """
+    kept = 1 - _check.shares(discarded, "discarded")
+    times = np.full(kept.shape, np.inf)
+    np.divide(1, kept, out=times, where=kept > 0)
+    return times
+
+
+def coverage(found_ids: ArrayLike, n_items: int) -> float:
+    """The share of all items that are an answer to any user.
+
+    Parameters
+    ----------
+    found_ids : array_like of int, shape (n_users, k)
+        The answers; -1 for a missing one.
+    n_items : int
+        How many items there are, at least 1.
+
+    Examples
+    --------
+    >>> from tessella.paper import coverage
+    >>> coverage([[0, 1], [1, -1]], n_items=4)
+    0.5
+    """
+    total = _check.whole_number(n_items, "n_items", 1)
+    found = _check.item_numbers(found_ids, "found_ids", total)
+    return len(np.unique(found[found >= 0])) / total
+
+
+def bootstrap_interval(
+    values: ArrayLike, *, confidence: float = 0.95, n_resamples: int = 2000, seed: int = 0
+) -> tuple[float, float]:
+    """An interval for the mean over users, by drawing users again and again.
+
+    The ends are quantiles of the means of drawn samples, each of as many users as there are. To compare two methods
+    on the same users, pass the differences.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_users,)
+        One finite number a user, at least one.
+    confidence : float, default 0.95
+        From 0 to 1. Larger values give wider intervals.
+    n_resamples : int, default 2000
+        How many samples to draw, at least 1. More give steadier ends and cost time in proportion.
+    seed : int, default 0
+        At least 0. The same seed gives the same interval.
+
+    Returns
+    -------
+    low, high : float
+
+    Examples
+    --------
+    >>> from tessella.paper import bootstrap_interval
+    >>> low, high = bootstrap_interval([0.0, 1.0] * 50)
+    >>> round(low, 2), round(high, 2)
+    (0.4, 0.6)
+    """
+    numbers = _check.finite_values(values, "values")
+    inside = _check.number_between(confidence, "confidence", 0, 1)
+    count = _check.whole_number(n_resamples, "n_resamples", 1)
+    rng = np.random.default_rng(_check.whole_number(seed, "seed", 0))
+    means = np.empty(count)
+    step = max(1, _ELEMENTS_AT_ONCE // len(numbers))
+    for first in range(0, count, step):
+        part = means[first : first + step]
+        part[:] = numbers[rng.integers(len(numbers), size=(len(part), len(numbers)))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - inside) / 2, (1 + inside) / 2])
+    return float(low), float(high)
+
+
+class Curve(NamedTuple):
+    """Accuracy against discarded items over a sweep of a parameter; straight between its points.
+
+    Attributes
+    ----------
+    discarded : ndarray of float64, shape (n_points,)
+        Shares, rising.
+    accuracy : ndarray of float64, shape (n_points,)
+        The accuracy at each.
+    """
+
+    discarded: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+
+def curve(discarded: ArrayLike, accuracy: ArrayLike) -> Curve:
+    """The curve through the settings of a sweep, in any order.
+
+    Parameters
+    ----------
+    discarded : array_like of shape (n_settings,)
+        The mean share discarded with each setting, from 0 to 1.
+    accuracy : array_like of shape (n_settings,)
+        The mean accuracy with each setting, from 0 to 1. Of settings that discard the same, the most accurate counts.
+
+    Examples
+    --------
+    >>> from tessella.paper import curve
+    >>> curve([0.5, 0.2, 0.5], [0.7, 0.9, 0.8])
+    Curve(discarded=array([0.2, 0.5]), accuracy=array([0.9, 0.8]))
+    """
+    across, up = _check.sweep(discarded, accuracy)
+    order = np.lexsort((-up, across))
+    places, first = np.unique(across[order], return_index=True)
+    return Curve(places, up[order][first])
+
+
+def accuracy_at(line: Curve, discarded: float) -> float:
+    """The accuracy of a curve where a given share is discarded.
+
+    Parameters
+    ----------
+    line : Curve
+        From `curve`.
+    discarded : float
+        A share that the curve reaches: nothing is guessed beyond its ends.
+
+    Examples
+    --------
+    >>> from tessella.paper import accuracy_at, curve
+    >>> accuracy_at(curve([0.2, 0.6], [1.0, 0.5]), 0.4)
+    0.75
+    """
+    _check.is_curve(line, "line", Curve)
+    share = _check.on_curve(discarded, line.discarded)
+    return float(np.interp(share, line.discarded, line.accuracy))
+
+
+def area_between(first: Curve, second: Curve) -> float:
+    """The area between two curves over the shares that both reach, positive where the first is higher.
+
+    Divided by the length of that range it is the mean gain in accuracy.
+
+    Parameters
+    ----------
+    first, second : Curve
+        From `curve`.
+
+    Examples
+    --------
+    >>> from tessella.paper import area_between, curve
+    >>> round(area_between(curve([0.0, 1.0], [1.0, 0.5]), curve([0.2, 0.8], [0.5, 0.5])), 3)
+    0.15
+    """
+    _check.is_curve(first, "first", Curve)
+    _check.is_curve(second, "second", Curve)
+    low, high = _check.common_range(first.discarded, second.discarded)
+    places = np.unique(np.clip(np.concatenate([first.discarded, second.discarded]), low, high))
+    gaps = np.interp(places, *first) - np.interp(places, *second)
+    return float(np.sum(np.diff(places) * (gaps[1:] + gaps[:-1])) / 2)

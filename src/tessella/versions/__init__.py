@@ -1,0 +1,1 @@
+"""Versions: the items of an index, change by change, and their file."""

@@ -1,0 +1,51 @@
+"""Fingerprints: short texts that differ if what they were made of does."""
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from tessella.mapping.schema import Schema
+from tessella.mapping.sparse_map import SparseMap
+from tessella.results import Plan
+from tessella.versions.version import State
+
+_HISTORY = ("version", "next_row")
+
+
+def fingerprint(*values: Any) -> str:
+    """The digest of arrays, plain values, and tuples and dataclasses of them."""
+    digest = hashlib.blake2b(digest_size=16)
+    _feed(digest, values)
+    return digest.hexdigest()
+
+
+def index_fingerprint(state: State) -> str:
+    """The digest of everything that answers depend on, and not of how many changes led there."""
+    parts = {part.name: getattr(state, part.name) for part in fields(state) if part.name not in _HISTORY}
+    return fingerprint(*parts.items())
+
+
+def _feed(digest: Any, value: Any) -> None:
+    """Each value goes in after its kind and size, so that no two sequences of values look alike."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
+        digest.update(f"array {value.dtype.str} {value.shape};".encode())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    elif isinstance(value, Schema):
+        _feed(digest, value.to_json())
+    elif isinstance(value, SparseMap):
+        _feed(digest, (value.schema_, value.scale_, value.rotation_))
+    elif isinstance(value, Plan):  # not what was measured on the way to it
+        _feed(digest, (value.way, value.reach, value.max_slots, value.budget_per_answer))
+    elif is_dataclass(value):
+        _feed(digest, tuple((part.name, getattr(value, part.name)) for part in fields(value)))
+    elif isinstance(value, tuple | list):
+        digest.update(f"{len(value)} values;".encode())
+        for part in value:
+            _feed(digest, part)
+    elif value is None or isinstance(value, bool | int | float | str):
+        text = f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
+        digest.update(f"text {len(text)};".encode() + text)
+    else:
+        raise TypeError(f"a {type(value).__name__} has no fingerprint.")

@@ -1,0 +1,135 @@
+"""Snapshots: a version of an index as named arrays and plain facts, and back."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _check
+from tessella.mapping.schema import Schema
+from tessella.mapping.sparse_map import SparseMap
+from tessella.results import EXACT, plan_from_json, plan_to_json
+from tessella.retrieval.codes import Codes
+from tessella.retrieval.postings import Postings
+from tessella.retrieval.tiles import CodedRows, Filed, LearnedTiles, Tiling, parts_of
+from tessella.versions import storage
+from tessella.versions.changes import merged
+from tessella.versions.version import Fitted, Segment, State
+
+_CODES = ("codes", "offsets", "block_terms")
+_TILES = ("tile_places", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
+_POSTINGS = ("places", "impacts", "slots", "starts", "scales", "block_lists")
+
+
+def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+    """All live items as one segment, with rows from 0."""
+    fitted = state.fitted
+    arrays: dict[str, NDArray[Any]] = {"basis": fitted.basis, "spectrum": fitted.spectrum}
+    facts: dict[str, object] = {
+        "n_items": state.n_live,
+        "n_factors": fitted.n_factors,
+        "text_ids": state.text_ids,
+        "version": state.version,
+        "schema": fitted.sparse_map.schema_.to_json(),
+        "scale": fitted.sparse_map.scale_.hex(),
+        "plan": plan_to_json(state.plan),
+    }
+    if fitted.tiling is not None:
+        facts |= {"tiles": fitted.tiling.settings.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
+        arrays["centres"] = fitted.tiling.centres
+    if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
+        arrays["rotation"] = fitted.sparse_map.rotation_
+    if state.n_live:
+        segment = merged(state.segments, fitted)
+        arrays |= {"factors": segment.factors, "is_new": segment.is_new.view(np.uint8)}
+        arrays["rows"] = np.searchsorted(state.live_rows, segment.rows).astype(np.int32)
+        if state.text_ids:
+            arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
+        else:
+            arrays["ids"] = segment.ids
+        arrays |= {name: getattr(segment.codes, name) for name in _CODES}
+        arrays |= {name: getattr(segment.postings, name) for name in _POSTINGS}
+        if segment.filed is not None:
+            arrays |= parts_of(segment.filed)
+    return arrays, facts
+
+
+def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> State:
+    """The version that `snapshot` took; arrays that do not belong together are refused."""
+    try:
+        n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
+        fitted = _restore_fitted(arrays, facts, n_factors)
+        texts, version = facts["text_ids"], _check.whole_number(facts["version"], "version", 0)
+        _check.true_or_false(texts, "text_ids")
+        plan = plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT  # format 1
+        _check_names(arrays, n, texts, fitted.tiling is not None)
+        if not n:
+            return State((), fitted, texts, version, 0, plan)
+        codes = Codes(*(arrays[part] for part in _CODES))
+        postings = Postings(*(arrays[part] for part in _POSTINGS))
+        codes.check(n, fitted.axes)
+        postings.check(n)
+        _check.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
+        _check.expect(arrays["rows"], "rows", np.int32, (n,))
+        _check.expect(arrays["is_new"], "is_new", np.uint8, (n,))
+        _check_items(arrays["factors"], arrays["rows"])
+        ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
+        is_new = arrays["is_new"].astype(np.bool_)
+        filed = None if fitted.tiling is None else _restore_filed(arrays, n, fitted.tiling)
+        segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings, filed)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
+    return State((segment,), fitted, texts, version, n, plan)
+
+
+def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool) -> None:
+    wanted = {"basis", "spectrum"}
+    if tiled:
+        wanted |= {"centres", *(_TILES if n else ())}
+    if n:
+        wanted |= {"factors", "is_new", "rows", *_CODES, *_POSTINGS}
+        wanted |= {"id_bytes", "id_ends"} if texts else {"ids"}
+    strange = (set(arrays) - {"rotation"}) ^ wanted
+    if strange:
+        raise ValueError(f"{min(strange)} is missing or does not belong there")
+
+
+def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
+    if not np.isfinite(factors).all():
+        raise ValueError("not all factors are finite")
+    if not np.array_equal(np.sort(rows), np.arange(len(rows))):
+        raise ValueError("rows are not numbered from 0")
+
+
+def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
+    basis = _check.rotation(arrays["basis"], "basis")
+    _check.expect(basis, "basis", np.float64, (n_factors, n_factors))
+    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
+        raise ValueError("the basis is not orthonormal")
+    _check.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
+    schema = Schema.from_json(facts["schema"])
+    rotation = basis if schema.learns_axes else None
+    if "rotation" in arrays:
+        rotation = _check.rotation(arrays["rotation"])
+        _check.expect(rotation, "rotation", np.float64, (n_factors, n_factors))
+    sparse_map = SparseMap(schema)
+    sparse_map._restore(n_factors, _check.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
+    return Fitted(sparse_map, basis, arrays["spectrum"], _restore_tiling(arrays, facts, n_factors))
+
+
+def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Tiling | None:
+    if "tiles" not in facts:
+        return None
+    centres = arrays["centres"]
+    _check.expect(centres, "centres", np.float32, (len(centres), n_factors))
+    if not len(centres) or not np.isfinite(centres).all():
+        raise ValueError("there are no centres, or not all are finite")
+    long_norm = _check.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
+    return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm)
+
+
+def _restore_filed(arrays: dict[str, NDArray[Any]], n: int, tiling: Tiling) -> Filed:
+    places, starts, radii, *coded = (arrays[name] for name in _TILES)
+    filed = Filed(places, starts, CodedRows(*coded), radii)
+    filed.check(n, *tiling.centres.shape)
+    return filed

@@ -1,0 +1,653 @@
+"""The command line: what each command does, what it says to bad input, and how it ends."""
+
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from typer.testing import CliRunner
+
+import tessella as ts
+from tessella.commands import app as cli
+from tessella.commands import search as searching
+from tessella.versions import storage
+from tessella.versions.snapshot import snapshot
+
+RNG = np.random.default_rng(7)
+ITEMS = RNG.standard_normal((40, 6)).astype(np.float32)
+USERS = RNG.standard_normal((9, 6)).astype(np.float32)
+COMMANDS = ("build", "search", "search-all", "add", "update", "remove", "info", "explain", "verify", "reproduce")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder with a little of everything, to work in."""
+    monkeypatch.chdir(tmp_path)
+    np.save("items.npy", ITEMS)
+    np.save("users.npy", USERS)
+    np.save("more.npy", ITEMS[:2] * 3)
+    np.save("wide.npy", np.ones((2, 7)))
+    np.save("nan.npy", np.where(np.arange(54).reshape(9, 6) == 40, np.nan, USERS))
+    Path("two.txt").write_text("100\n101\n")
+    Path("names.txt").write_text("".join(f"{row:03}\n" for row in range(40)))
+    Path("empty.npy").touch()
+    Path("words.npy").write_text("hello")
+    ts.Index.build(ITEMS).save("items.tessella")
+    ts.Index.build(ITEMS, [str(row) for row in range(40)]).save("texts.tessella")
+    damaged = bytearray(Path("items.tessella").read_bytes())
+    damaged[-1] ^= 1
+    Path("damaged.tessella").write_bytes(damaged)
+    Path("folder.npy").mkdir()
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="tessella")
+
+
+def good(*arguments):
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def start(*arguments, **options):
+    """The real command, in a process of its own."""
+    command = [sys.executable, "-m", "tessella", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)  # noqa: S603
+
+
+def rows_of(text):
+    header, *lines = text.splitlines()
+    assert header == "user\trank\titem\tscore"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def expected_rows(index, k, users=USERS, names=None, **options):
+    found = index.search(users, k, **options)
+    return [
+        (
+            str(user if names is None else names[user]),
+            str(rank + 1),
+            str(found.ids[user, rank]),
+            str(found.scores[user, rank]),
+        )
+        for user in range(len(users))
+        for rank in range(k)
+        if found.scores[user, rank] > -np.inf
+    ]
+
+
+def test_from_factors_to_recommendations():
+    assert good("build", "items.npy", "-o", "new.tessella") == f"new.tessella: {ts.Index.build(ITEMS)}\n"
+    index = ts.Index.build(ITEMS)
+    assert rows_of(good("search", "new.tessella", "users.npy", "-k", 3)) == expected_rows(index, 3)
+    said = good("add", "new.tessella", "more.npy", "--ids", "two.txt")
+    assert said.startswith("new.tessella: Index of 42 items x 6 factors, ")
+    index.add(ITEMS[:2] * 3, [100, 101])
+    assert rows_of(good("search", "new.tessella", "users.npy")) == expected_rows(index, 10)
+    np.save("more.npy", -ITEMS[:2])
+    good("update", "new.tessella", "more.npy", "--ids", "two.txt")
+    index.update(-ITEMS[:2], [100, 101])
+    good("remove", "new.tessella", 3, 7)
+    good("remove", "new.tessella", 4, "--ids", "two.txt")
+    index.remove([3, 4, 7, 100, 101])
+    assert rows_of(good("search", "new.tessella", "users.npy")) == expected_rows(index, 10)
+    assert ts.Index.load("new.tessella").ids.tolist() == index.ids.tolist()
+
+
+def test_an_index_is_built_to_answer_in_a_way():
+    good("build", "items.npy", "-o", "exact.tessella", "--schema", "exact")
+    exact = ts.Index.load("exact.tessella")
+    assert exact.plan.reason == "only it reaches a recall of 1"
+    good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
+    assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
+    said = good("build", "items.npy", "-o", "tiles.tessella", "--schema", "tiles")
+    tiles = ts.Index.load("tiles.tessella")
+    assert said == f"tiles.tessella: {tiles}\n"
+    assert tiles.tiles == ts.LearnedTiles()
+    assert tiles.plan.way == "tiles"
+    said = good("info", "tiles.tessella")
+    assert f"search    {tiles.plan.way} search with a reach of 0.5: " in said
+    assert "LearnedTiles(n_tiles='auto', spill=1, code_bits=8, seed=0)\n" in said
+    assert "tiles     none" in good("info", "exact.tessella")
+    good("build", "items.npy", "-o", "tuned.tessella", "--schema", "tiles", "--queries", "users.npy")
+    tuned = ts.Index.load("tuned.tessella")
+    assert "on 9 queries given of the ways that reach a recall of 0.95" in tuned.plan.reason
+    assert tuned.tiles == ts.LearnedTiles()
+
+
+def test_searches_may_have_a_reach():
+    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(n_tiles=9))
+    index.save("tiles.tessella")
+    for options, given in (({"reach": 0.0}, ("--reach", 0)), ({"reach": 1.0}, ("--reach", 1)), ({}, ())):
+        said = good("search", "tiles.tessella", "users.npy", "-k", 3, *given)
+        assert rows_of(said) == expected_rows(index, 3, **options)
+        said = good("search-all", "tiles.tessella", "users.npy", "-k", 3, "--out", "recs", "--overwrite", *given)
+        assert ("all proven" in said) == (options.get("reach") == 1)
+        np.testing.assert_array_equal(np.load("recs/ids.npy"), index.search(USERS, 3, **options).ids)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--schema", "slots"), 2, "'slots' is not one of 'auto', 'exact', 'tiles'"),
+        (("--schema", "exact", "--queries", "users.npy"), 2, "are not for --schema exact"),
+        (("--schema", "exact", "--target-recall", 0.9), 2, "are not for --schema exact"),
+        (("--target-recall", 1.5), 1, "target_recall is 1.5, but must be from 0 to 1."),
+        (("--schema", "tiles", "--target-recall", -1), 1, "target_recall is -1, but must be from 0 to 1."),
+        (("--queries", "wide.npy"), 1, "7 columns, but 6 are expected"),
+        (("--queries", "nan.npy"), 1, "nan in row 6, column 4"),
+        (("--queries", "nowhere.npy"), 1, "nowhere.npy"),
+    ],
+)
+def test_bad_ways_to_build(arguments, code, sentence):
+    result = run("build", "items.npy", "-o", "new.tessella", *arguments)
+    assert result.exit_code == code
+    assert sentence in " ".join(result.stderr.split())
+    assert not Path("new.tessella").exists()
+
+
+def test_a_reach_needs_tiles():
+    result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
+    assert result.exit_code == 1
+    assert result.stderr == "tessella: reach is for tiles, but the index has none; build it with --schema tiles.\n"
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_ids_come_from_a_list_or_beside_the_factors():
+    good("build", "items.npy", "-o", "listed.tessella", "--ids", "names.txt")
+    assert ts.Index.load("listed.tessella").ids[:2].tolist() == ["000", "001"]
+    np.savez("items.npz", factors=ITEMS, ids=np.arange(40) + 7)
+    good("build", "items.npz", "-o", "beside.tessella")
+    assert ts.Index.load("beside.tessella").ids[:2].tolist() == [7, 8]
+    good("build", "items.npz", "-o", "beside.tessella", "--ids", "names.txt", "--overwrite")
+    assert ts.Index.load("beside.tessella").ids[:2].tolist() == ["000", "001"]
+
+
+def test_ids_are_of_the_kind_in_the_index():
+    good("add", "texts.tessella", "more.npy", "--ids", "two.txt")
+    assert ts.Index.load("texts.tessella").ids[-2:].tolist() == ["100", "101"]
+    good("remove", "texts.tessella", "5", "100")
+    assert len(ts.Index.load("texts.tessella")) == 40
+    Path("more.csv").write_text("id,a,b,c,d,e,f\n9000,1,2,3,4,5,6\n")
+    good("add", "texts.tessella", "more.csv")
+    good("add", "items.tessella", "more.csv")
+    assert "9000" in ts.Index.load("texts.tessella")
+    assert 9000 in ts.Index.load("items.tessella")
+
+
+def test_an_index_can_be_emptied_and_filled_again():
+    good("remove", "texts.tessella", *ts.Index.load("texts.tessella").ids)
+    assert rows_of(good("search", "texts.tessella", "users.npy")) == []
+    good("add", "texts.tessella", "items.npy", "--ids", "names.txt")
+    assert ts.Index.load("texts.tessella").ids[1] == "001"
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 100])
+def test_batches_change_nothing(monkeypatch, size):
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
+    scipy.sparse.save_npz("seen.npz", seen)
+    monkeypatch.setattr(searching, "USERS_PER_BATCH", size)
+    found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))
+    assert found == expected_rows(ts.Index.load("texts.tessella"), 10, exclude=seen)
+    assert len(found) < 90
+    good("search", "items.tessella", "users.npy", "--exclude", "seen.npz", "-o", "recs.npz")
+    with np.load("recs.npz") as arrays:
+        for name, values in ts.Index.build(ITEMS).search(USERS, 10, exclude=seen)._asdict().items():
+            np.testing.assert_array_equal(arrays[name], values)
+
+
+def test_users_go_by_their_ids():
+    names = [f"user {row}" for row in range(9)]
+    np.savez("users.npz", users=USERS, ids=names)
+    assert rows_of(good("search", "items.tessella", "users.npz", "-k", 2)) == expected_rows(
+        ts.Index.build(ITEMS), 2, names=names
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "npz", "parquet"])
+def test_output_files(suffix):
+    output = f"recs.{suffix}"
+    assert (
+        good("search", "items.tessella", "users.npy", "-k", 2, "-o", output)
+        == f"{output}: the top 2 for 9 users, 9 of them proven\n"
+    )
+    first = Path(output).read_bytes()
+    refused = run("search", "items.tessella", "users.npy", "-o", output)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == f"tessella: {output} exists already; pass --overwrite to replace it.\n"
+    assert Path(output).read_bytes() == first
+    good("search", "items.tessella", "users.npy", "-k", 5, "-o", output, "--overwrite")
+    assert Path(output).read_bytes() != first
+
+
+def test_no_users_no_answers():
+    np.save("none.npy", USERS[:0])
+    assert good("search", "items.tessella", "none.npy") == "user\trank\titem\tscore\n"
+    assert run("search", "items.tessella", "none.npy", "-k", 0).exit_code == 1
+
+
+def test_threads_of_build():
+    good("build", "items.npy", "-o", "new.tessella", "--threads", 1)
+
+
+def test_exact_search_is_asked_for():
+    assert rows_of(good("search", "items.tessella", "users.npy", "--exact")) == expected_rows(ts.Index.build(ITEMS), 10)
+
+
+def test_slots_search_is_asked_for():
+    index = ts.Index.build(ITEMS)
+    asked = rows_of(good("search", "items.tessella", "users.npy", "-k", 2, "--budget", 5, "--max-slots", 2))
+    assert asked == expected_rows(index, 2, budget=5, max_slots=2)
+
+
+def test_explain():
+    index = ts.Index.build(ITEMS)
+    assert good("explain", "items.tessella", "users.npy", "--user", 3, "--item", 5) == f"{index.explain(USERS[3], 5)}\n"
+    np.savez("users.npz", users=USERS, ids=[f"u{row}" for row in range(9)])
+    assert (
+        good("explain", "texts.tessella", "users.npz", "--user", "u3", "--item", 5)
+        == f"{ts.Index.load('texts.tessella').explain(USERS[3], '5')}\n"
+    )
+
+
+def test_info():
+    size = Path("texts.tessella").stat().st_size
+    lines = dict(line.split(maxsplit=1) for line in good("info", "texts.tessella").splitlines())
+    assert lines["items"] == "40"
+    assert lines["factors"] == "6"
+    assert lines["ids"] == "texts"
+    assert lines["file"] == f"{size / 2**20:,.1f} MiB"
+    assert lines["format"] == "2"
+    assert lines["tessella"] == ts.__version__
+    assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
+    assert lines["search"].startswith("exact search: ")
+
+
+@pytest.mark.parametrize(("name", "number"), [("format-1-numbers", "1"), ("format-2-auto", "2")])
+def test_info_shows_the_format_of_the_file(name, number):
+    Path("old.tessella").write_bytes((Path(__file__).parents[1] / "data" / f"{name}.tessella").read_bytes())
+
+    def shown():
+        return re.search(r"^format +(.*)$", good("info", "old.tessella"), re.MULTILINE)[1]
+
+    assert shown() == number
+    good("remove", "old.tessella", ts.Index.load("old.tessella").ids[0])
+    assert shown() == str(storage.FORMAT)
+
+
+def test_verify():
+    assert good("verify", "items.tessella") == f"items.tessella is sound: {ts.Index.build(ITEMS)}\n"
+    data = Path("items.tessella").read_bytes()
+    length = 8 + int.from_bytes(data[:8], "little")
+    Path("items.tessella").write_bytes(data[:length] + b"?" * (len(data) - length) + b"more")
+    result = run("verify", "items.tessella")
+    assert result.exit_code == 1
+    assert result.stderr == "tessella: items.tessella is damaged; build it again or take a copy.\n"
+    arrays = [name for name in json.loads(data[8:length]) if name != "__metadata__"]
+    for name in arrays:
+        assert f"items.tessella: its array {name} is damaged\n" in result.stdout
+    assert result.stdout.endswith("items.tessella: bytes follow its last array\n")
+    assert len(result.stdout.splitlines()) == len(arrays) + 1
+
+
+def test_verify_refuses_arrays_that_do_not_belong_together():
+    arrays, facts = snapshot(ts.Index.build(ITEMS)._state)
+    storage.write(Path("forged.tessella"), arrays | {"rows": arrays["rows"] + 1}, facts, overwrite=False)
+    result = run("verify", "forged.tessella")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("tessella: forged.tessella cannot be used: its arrays do not belong together")
+
+
+INDEX, FILE = "items.tessella", "users.npy"
+BAD = [
+    (("build", "nowhere.npy", "-o", "x"), "nowhere.npy cannot be used: no such file or directory."),
+    (("build", "folder.npy", "-o", "x"), "folder.npy cannot be used: is a directory."),
+    (("build", "names.txt", "-o", "x"), "names.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
+    (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
+    (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but the output is a file."),
+    (("build", "items.npy", "-o", "no/x"), "no/x cannot be written: there is no folder no."),
+    (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
+    (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
+    (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
+    (("search", "folder.npy", FILE), "folder.npy cannot be used: is a directory."),
+    (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
+    (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
+    (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
+    (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
+    (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
+    (("search", INDEX, "nan.npy"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("search", INDEX, FILE, "-k", 0), "k is 0, but must be from 1 to 2147483647."),
+    (("search", INDEX, FILE, "-k", 0, "-o", "x.csv"), "k is 0, but must be from 1 to 2147483647."),
+    (("search", INDEX, FILE, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
+    (("search", INDEX, FILE, "--exclude", "nowhere.npz"), "nowhere.npz cannot be used: no such file or directory."),
+    (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
+    (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
+    (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
+    (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
+    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy holds something other than answers, so it is not replaced."),
+    (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
+    (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
+    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy cannot be used: is a directory."),
+    (("search-all", INDEX, "empty.npy", "--out", "recs"), "empty.npy is empty."),
+    (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
+    (("search-all", INDEX, "wide.npy", "--out", "recs"), "wide.npy has 7 columns, but 6 are expected."),
+    (("search-all", INDEX, "nan.npy", "--out", "recs"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
+    (("search-all", INDEX, FILE, "--out", "recs", "-k", 0), "k is 0, but must be from 1 to 2147483647."),
+    (("search-all", INDEX, FILE, "--out", "recs", "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
+    (("search-all", INDEX, FILE, "--out", "recs", "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
+    (("add", "nowhere", "more.npy", "--ids", "two.txt"), "nowhere cannot be used: no such file or directory."),
+    (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
+    (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
+    (("add", INDEX, "items.npy", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
+    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are texts, but those in the index are whole numbers."),
+    (("update", INDEX, "more.npy", "--ids", "two.txt"), "there is no item with id 100 in the index."),
+    (("update", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
+    (("remove", INDEX, "77"), "there is no item with id 77 in the index."),
+    (("remove", INDEX, "3", "3"), "ids holds 3 more than once."),
+    (("remove", INDEX, "three"), "there is no item with id 'three' in the index."),
+    (("remove", "damaged.tessella", "3"), "damaged.tessella cannot be used: its array "),
+    (("remove", INDEX, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("info", "nowhere"), "nowhere cannot be used: no such file or directory."),
+    (("info", "damaged.tessella"), "damaged.tessella cannot be used: its array "),
+    (("explain", "nowhere", FILE, "--user", "0", "--item", "0"), "nowhere cannot be used: no such file or directory."),
+    (("explain", INDEX, FILE, "--user", "9", "--item", "0"), "users.npy has no row 9; its rows are 0 to 8."),
+    (("explain", INDEX, FILE, "--user", "-1", "--item", "0"), "users.npy has no row -1; its rows are 0 to 8."),
+    (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
+    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
+    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is not a folder, so it is not replaced."),
+    (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
+    (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
+    (("verify", "folder.npy"), "folder.npy cannot be used: is a directory."),
+    (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or take a copy."),
+]  # fmt: skip
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(map(str, arguments)) for arguments, _ in BAD])
+def test_bad_input_gets_one_sentence_and_changes_nothing(folder, arguments, sentence):
+    before = contents(folder)
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"tessella: {sentence}")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == "" or arguments[0] == "verify"
+    assert contents(folder) == before
+
+
+def test_every_command_has_a_bad_input():
+    assert {arguments[0] for arguments, _ in BAD} == set(COMMANDS)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+def test_files_that_may_not_be_used(folder):
+    Path("users.npy").chmod(0)
+    result = run("search", INDEX, "users.npy")
+    assert (result.exit_code, result.stderr) == (1, "tessella: users.npy cannot be used: permission denied.\n")
+    folder.chmod(0o500)
+    result = run("build", "items.npy", "-o", "x")
+    assert (result.exit_code, result.stderr) == (1, "tessella: x cannot be written: the folder . is read-only.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serch",),
+        ("search",),
+        ("search", INDEX, FILE, "-k", "many"),
+        ("build", "items.npy"),
+        ("remove", INDEX),
+        ("info", INDEX, "--fast"),
+    ],
+)
+def test_wrong_usage(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: tessella" in result.stderr
+
+
+def test_help_teaches():
+    text = good("--help")
+    for command in COMMANDS:
+        assert f"  {command} " in text
+    steps = [text.index(f"tessella {command} ") for command in ("build", "search", "add")]
+    assert steps == sorted(steps)
+    assert "completion" not in text
+    for command in COMMANDS:
+        page = good(command, "--help")
+        assert f"Examples:\n    tessella {command} " in page
+        assert good(command, "-h") == page
+        assert max(map(len, page.splitlines())) <= 80
+    assert "whole numbers if every" in " ".join(good("build", "--help").split())
+
+
+def test_examples_in_help_are_right_usage():
+    """Every example parses: it fails for want of its files, if at all, not for its options."""
+    Path("seen.npz").touch()
+    for command in COMMANDS[:-1]:  # reproduce would start to measure
+        for line in good(command, "--help").split("Examples:\n")[1].splitlines():
+            arguments = re.split(r" [|&]", line.strip())[0].split()[1:]
+            assert run(*arguments).exit_code in (0, 1), line
+
+
+def test_version():
+    assert good("--version") == f"tessella {ts.__version__}\n"
+
+
+def test_help_is_not_slowed_by_what_it_does_not_need():
+    code = "import sys, tessella.commands.app; print([name for name in ('pyarrow', 'matplotlib', 'sklearn') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout == "[]\n"
+
+
+def test_the_real_command_ends_with_its_exit_code():
+    for arguments, code in ((("info", INDEX), 0), (("info", "nowhere"), 1), (("inf",), 2)):
+        process = start(*arguments, stdout=subprocess.PIPE)
+        _, said = process.communicate()
+        assert process.returncode == code
+        assert "Traceback" not in said
+    command = [Path(sys.executable).with_name("tessella"), "--version"]
+    script = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert script.stdout == f"tessella {ts.__version__}\n"
+
+
+def test_a_closed_pipe_ends_it_quietly():
+    np.save("users.npy", np.ones((9000, 6)))
+    process = start("search", INDEX, "users.npy", stdout=subprocess.PIPE)
+    assert process.stdout.readline() == "user\trank\titem\tscore\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == cli.PIPE_CLOSED
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_written():
+    with Path("/dev/full").open("w") as full:
+        process = start("search", INDEX, FILE, stdout=full)
+        _, said = process.communicate()
+    assert (process.returncode, said) == (1, "tessella: the output cannot be used: no space left on device.\n")
+
+
+@pytest.mark.parametrize("output", ["recs.csv", "recs.npz", "recs.parquet"])
+def test_a_full_disk_leaves_what_was_there(folder, output):
+    Path(output).write_text("mine")
+    before = contents(folder)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+    process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert said == f"tessella: {output} could not be written: File too large. What stood there before is unchanged.\n"
+    assert contents(folder) == before
+
+
+def listen_to_interrupts():
+    """A shell's background jobs, and all they start, do not, unless told to."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def long_search(output):
+    """A search that takes minutes, under way."""
+    np.save("users.npy", np.ones((200_000, 6)))
+    environment = os.environ | {"TESSELLA_SIMD": "numpy"}
+    process = start(
+        "search", INDEX, "users.npy", "-o", output,
+        env=environment, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts,
+    )  # fmt: skip
+    while process.poll() is None and not list(Path().glob(f".{output}.*")):
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert process.poll() is None
+    return process
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "sentence"), [(signal.SIGINT, 130, "tessella: interrupted.\n"), (signal.SIGTERM, 143, "")]
+)
+def test_an_interrupted_search_leaves_nothing(folder, sent, code, sentence):
+    process = long_search("recs.csv")
+    before = {path for path in folder.iterdir() if not path.name.startswith(".recs")}
+    process.send_signal(sent)
+    assert process.communicate()[1] == sentence
+    assert process.returncode == code
+    assert set(folder.iterdir()) == before
+
+
+def test_a_killed_search_leaves_no_half_written_output():
+    process = long_search("recs.jsonl")
+    process.kill()
+    process.communicate()
+    assert not Path("recs.jsonl").exists()
+
+
+def answers_in(folder):
+    return ts.SearchResult(*(np.load(Path(folder) / f"{name}.npy") for name in ts.SearchResult._fields))
+
+
+@pytest.mark.parametrize("source", ["users.npy", "users.npz"])
+def test_all_users_are_answered_into_a_folder(source):
+    np.savez("users.npz", factors=USERS, ids=np.arange(9) + 7)
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.5)
+    scipy.sparse.save_npz("seen.npz", seen)
+    said = good("search-all", INDEX, source, "--out", "recs", "--k", 3, "--exclude", "seen.npz")
+    assert re.fullmatch(r"recs: the top 3 for 9 users, all proven, [\d,]+ users a second\n", said)
+    expected = ts.Index.build(ITEMS).search(USERS, 3, exclude=seen)
+    for found, true in zip(answers_in("recs"), expected, strict=True):
+        np.testing.assert_array_equal(found, true)
+    good("search-all", INDEX, source, "--out", "recs", "-k", 4, "--overwrite")
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS, 4).ids)
+
+
+def test_speed_is_never_told_without_recall():
+    items, users = np.random.default_rng(0).standard_normal((2, 4000, 16))
+    ts.Index.build(items).save("large.tessella")
+    np.save("users.npy", users[:300])
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((300, 4000)) < 0.5)
+    scipy.sparse.save_npz("seen.npz", seen)
+    said = good("search-all", "large.tessella", "users.npy", "-o", "recs", "--budget", 60, "--exclude", "seen.npz")
+    pattern = r"recs: the top 10 for 300 users, (\d+|none) proven, recall ([\d.]+) measured with 200 users, [\d,]+ users a second\n"
+    proven, recall = re.fullmatch(pattern, said).groups()
+    found, true = answers_in("recs"), ts.Index.build(items).search(users[:300], exclude=seen)
+    hits = np.array([np.isin(mine, theirs).mean() for mine, theirs in zip(found.ids, true.ids, strict=True)])
+    assert int(proven.replace("none", "0")) == found.certified.sum() < 300
+    assert abs(float(recall) - hits.mean()) < 0.05
+    assert 0.1 < hits.mean() < 0.999
+
+
+def test_all_of_no_users():
+    np.save("users.npy", USERS[:0])
+    assert good("search-all", INDEX, "users.npy", "-o", "recs") == "recs: the top 10 for 0 users, all proven\n"
+    assert answers_in("recs").ids.shape == (0, 10)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_job_for_all_users_goes_on(sent, code):
+    users = np.random.default_rng(0).standard_normal((40_000, 6))
+    np.save("users.npy", users)
+    command = "search-all", INDEX, "users.npy", "--out", "recs"
+    slow = os.environ | {"TESSELLA_SIMD": "numpy"}
+    process = start(*command, env=slow, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts)
+    job = Path("recs.partial", "job.json")
+    while process.poll() is None and not (job.exists() and json.loads(job.read_text())["done"]["n_users"]):
+        time.sleep(0.01)
+    process.send_signal(sent)
+    _, said = process.communicate()
+    assert process.returncode == code
+    done = json.loads(job.read_text())["done"]["n_users"]
+    kept = f"tessella: interrupted. {done:,} of 40,000 users are done and kept; the same command goes on from there.\n"
+    assert said == kept
+    assert not Path("recs").exists()
+    refused = run(*command, "-k", 3)
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "tessella: recs.partial was begun with another k (10, not 3); pass the same to go on, or --overwrite to begin anew.\n",
+    )
+    said = good(*command)
+    assert re.fullmatch(
+        rf"recs: the top 10 for 40,000 users \({done:,} from an earlier run\), all proven, [\d,]+ users a second\n",
+        said,
+    )
+    assert not job.exists()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(users).ids)
+
+
+def on_a_terminal(*arguments, **streams):
+    """What the command shows on a terminal, which is all of its streams but those given."""
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "tessella", *map(str, arguments)]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"}
+    process = subprocess.Popen(command, env=environment, **{"stdout": terminal, "stderr": terminal, **streams})  # noqa: S603
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(screen, 10_000):
+            shown += part
+    except OSError:  # how Linux says that the terminal was closed
+        pass
+    os.close(screen)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+def test_a_terminal_gets_a_table_of_the_first_users():
+    ts.Index.build(ITEMS, [f"[red]{row}:smile:" for row in range(40)]).save("odd.tessella")
+    shown = on_a_terminal("search", "odd.tessella", FILE, "-k", 20)
+    assert "The first 2 of 9 users; -o writes the answers to all." in shown
+    for user, rank, item, score in expected_rows(ts.Index.load("odd.tessella"), 20, USERS[:2]):
+        assert re.search(rf"^ *{user} +{rank} +{re.escape(item)} +{re.escape(score)} *\r?$", shown, re.MULTILINE)
+    assert len(shown.splitlines()) < 60
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_none():
+    np.save("users.npy", np.ones((20_000, 6)))
+    shown = on_a_terminal("search", INDEX, "users.npy", "-o", "recs.npz", stdout=subprocess.DEVNULL)
+    assert "Searching" in shown
+    assert "20000" in shown
+    shown = on_a_terminal("search-all", INDEX, "users.npy", "-o", "recs", stdout=subprocess.DEVNULL)
+    assert "Searching" in shown
+    assert "20000" in shown

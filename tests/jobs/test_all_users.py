@@ -1,0 +1,667 @@
+"""All users: what search gives, whatever the blocks, and a folder that outlasts whatever ends the job."""
+
+import errno
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import tessella as ts
+from tessella.jobs import all_users, answer_folder
+
+RNG = np.random.default_rng(3)
+ITEMS = (RNG.standard_normal((300, 8)) * RNG.lognormal(0, 1, (300, 1))).astype(np.float32)
+USERS = RNG.standard_normal((50, 8)).astype(np.float32)
+SEEN = scipy.sparse.csr_array(RNG.random((50, 300)) < 0.3)
+NAMES = [f"item {row}" + "é" * (row % 7) for row in range(300)]
+FILES = {"ids.npy", "scores.npy", "scored.npy", "certified.npy", "job.json"}
+
+
+@pytest.fixture
+def index():
+    return ts.Index.build(ITEMS)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(all_users, "USERS_PER_BLOCK", 7)
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    assert found.scores.dtype == np.float32
+    assert found.scores.tobytes() == expected.scores.tobytes()
+    np.testing.assert_array_equal(found.scored, expected.scored)
+    np.testing.assert_array_equal(found.certified, expected.certified)
+
+
+def files(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+OPTIONS = {
+    "exact": {},
+    "k of more than all items": {"k": 400},
+    "one answer": {"k": 1},
+    "a matrix of seen items": {"exclude": SEEN},
+    "another matrix of seen items": {"exclude": scipy.sparse.coo_matrix(SEEN)},
+    "lists of seen items": {"exclude": [range(user) for user in range(50)]},
+    "rows of seen items": {"exclude": np.arange(150).reshape(50, 3)},
+    "few allowed items": {"allow": [1, 5, 299, 1000]},
+    "many allowed items": {"allow": set(range(0, 300, 2)), "k": 200},
+    "allowed items of each": {"allow": [range(user, 300, 9) for user in range(50)], "k": 50},
+    "slots": {"budget": 30},
+    "slots, other knobs": {"max_slots": 3, "min_overlap": 2, "exclude": SEEN},
+    "exact in spite of a budget": {"budget": 30, "exact": True, "threads": 1},
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 49, 50, 128])
+@pytest.mark.parametrize("case", OPTIONS)
+def test_all_users_get_what_search_gives(index, tmp_path, monkeypatch, case, size):
+    monkeypatch.setattr(all_users, "USERS_PER_BLOCK", size)
+    options = OPTIONS[case]
+    expected = index.search(USERS, **options)
+    found = index.search_all(USERS, **options)
+    assert found.ids.dtype == expected.ids.dtype
+    assert_same(found, expected)
+    assert_same(index.search_all(USERS, **options, out=tmp_path / "recs"), expected)
+    parts = []
+    assert index.search_all(USERS, **options, out=lambda first, part: parts.append((first, part))) is None
+    assert [first for first, _ in parts] == list(range(0, 50, size))
+    assert_same(ts.SearchResult(*map(np.concatenate, zip(*(part for _, part in parts), strict=True))), expected)
+
+
+def test_blocks_of_the_usual_size(monkeypatch, tmp_path):
+    monkeypatch.undo()
+    users = np.random.default_rng(1).standard_normal((20_001, 8)).astype(np.float16)
+    index = ts.Index.build(ITEMS)
+    starts = []
+    index.search_all(users, 3, out=lambda first, _: starts.append(first))
+    assert starts == [0, 8192, 16384]
+    assert_same(index.search_all(users, 3, out=tmp_path / "recs"), index.search(users, 3))
+
+
+@pytest.mark.parametrize("k", [3, 310])
+def test_text_ids(tmp_path, k):
+    index = ts.Index.build(ITEMS, NAMES)
+    expected = index.search(USERS, k, exclude=SEEN)
+    found = index.search_all(USERS, k, exclude=SEEN)
+    assert found.ids.dtype == object
+    assert_same(found, expected)
+    index.search_all(USERS, k, exclude=SEEN, out=tmp_path / "recs")
+    ids = np.load(tmp_path / "recs" / "ids.npy", mmap_mode="r")
+    assert ids.dtype.kind == "U"
+    there = expected.scores > -np.inf
+    np.testing.assert_array_equal(ids, np.where(there, expected.ids, ""))
+    assert (k < 300) == there.all()
+
+
+def test_the_folder_is_plain_numpy(index, tmp_path):
+    index.search_all(USERS, 4, out=str(tmp_path / "recs"))
+    assert {path.name for path in tmp_path.iterdir()} == {"recs"}
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+    expected = index.search(USERS, 4)
+    for name, part in expected._asdict().items():
+        stored = np.load(tmp_path / "recs" / f"{name}.npy", mmap_mode="r")
+        assert stored.dtype == part.dtype
+        np.testing.assert_array_equal(stored, part)
+
+
+def test_users_in_a_file_and_of_any_kind(index, tmp_path):
+    expected = index.search(USERS, 5)
+    for number, kind in enumerate((USERS.astype(np.float64), np.asfortranarray(USERS))):
+        path = tmp_path / f"users{number}.npy"
+        np.save(path, kind)
+        assert_same(index.search_all(path, 5), expected)
+        assert_same(index.search_all(str(path), 5), expected)
+        assert_same(index.search_all(np.load(path, mmap_mode="r"), 5), expected)
+    assert_same(index.search_all(np.repeat(USERS, 2, axis=0)[::2], 5), expected)
+    assert_same(index.search_all(USERS.tolist(), 5), expected)
+
+
+@pytest.mark.parametrize("names", [None, NAMES])
+def test_no_users_no_answers(tmp_path, names):
+    index = ts.Index.build(ITEMS, names)
+    np.save(tmp_path / "users.npy", USERS[:0])
+    for users in (USERS[:0], tmp_path / "users.npy"):
+        assert_same(index.search_all(users, 3), index.search(USERS[:0], 3))
+    assert index.search_all(USERS[:0], 3, out=tmp_path / "recs").ids.shape == (0, 3)
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+    index.search_all(USERS[:0], 3, out=lambda *_: pytest.fail("there is nobody to answer"))
+
+
+def test_an_index_without_items(index, tmp_path):
+    index.remove(range(300))
+    assert_same(index.search_all(USERS, 3, out=tmp_path / "recs"), index.search(USERS, 3))
+
+
+def test_changes_meanwhile_do_not_show(index):
+    expected = index.search(USERS, 5)
+    parts = []
+
+    def change(_, part):
+        parts.append(part)
+        index.remove(index.ids[:20])
+
+    index.search_all(USERS, 5, out=change)
+    assert len(index) == 300 - 8 * 20
+    assert_same(ts.SearchResult(*map(np.concatenate, zip(*parts, strict=True))), expected)
+
+
+def test_what_the_callable_raises_ends_the_job(index):
+    calls = []
+
+    def give_up(first, _):
+        calls.append(first)
+        if first == 14:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        index.search_all(USERS, out=give_up)
+    assert calls == [0, 7, 14]
+
+
+BAD_ROW = np.where(np.arange(400).reshape(50, 8) == 8 * 40 + 3, np.nan, USERS)
+LONG_ROW = USERS * np.where(np.arange(50) == 33, 1e38, 1)[:, None].astype(np.float32)
+BAD = [
+    ((BAD_ROW,), {}, ValueError, "user_factors holds nan in row 40, column 3; factors must be finite."),
+    ((LONG_ROW,), {}, ValueError, "in row 33"),
+    ((USERS[0],), {}, ValueError, "user_factors has 1 dimensions, but must have 2"),
+    ((USERS[:, :5],), {}, ValueError, "user_factors has 5 columns, but 8 are expected."),
+    ((scipy.sparse.csr_array(USERS),), {}, TypeError, "user_factors is a SciPy sparse matrix"),
+    ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 2147483647."),
+    ((USERS,), {"budget": 0}, ValueError, "budget is 0, but must be at least 1."),
+    ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
+    ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
+    ((USERS,), {"buget": 3}, TypeError, "'buget' is no option of a search; there are budget, exact, "),
+    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): column j is item index.ids[j]; widen it if items have come, or pass lists of ids."),
+    ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequences of ids, but there are 50 queries."),
+    ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude is neither a sparse matrix nor a list"),
+    ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "ids are texts, but those in the index are whole"),
+    ((USERS,), {"exclude": 3}, TypeError, "exclude is neither a sparse matrix nor a list"),
+    ((USERS,), {"allow": [[1]] * 49}, ValueError, "allow has 49 sequences of ids, but there are 50 queries."),
+    ((USERS,), {"allow": [[1]] * 49 + [["a"]]}, TypeError, "ids are texts, but those in the index are whole"),
+    ((USERS,), {"allow": ["a"]}, TypeError, "ids are texts, but those in the index are whole numbers."),
+    ((USERS,), {"progress": 1}, TypeError, "progress is True or False, not int."),
+    ((USERS,), {"overwrite": 1}, TypeError, "overwrite is True or False, not int."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "options", "error", "sentence"), BAD, ids=[sentence for *_, sentence in BAD])
+def test_bad_input_gets_one_sentence_and_changes_nothing(index, tmp_path, arguments, options, error, sentence):
+    """The bad rows are far from the first, and yet nothing is answered, called or written."""
+    for out in (None, tmp_path / "recs", lambda *_: pytest.fail("it was called")):
+        with pytest.raises(error, match=re.escape(sentence)):
+            index.search_all(*arguments, out=out, **options)
+    assert not files(tmp_path)
+
+
+def test_bad_outputs(index, tmp_path):
+    with pytest.raises(TypeError, match=r"^out is a int, but must be a path, a function or None\.$"):
+        index.search_all(USERS, out=3)
+    with pytest.raises(ValueError, match=r"^overwrite=True replaces a folder of answers, but out is no path\.$"):
+        index.search_all(USERS, overwrite=True)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        index.search_all(USERS, out=tmp_path / "no" / "recs")
+    with pytest.raises(ValueError, match=r"^out is '\.', which names no folder to make\.$"):
+        index.search_all(USERS, out=".")
+    (tmp_path / "users.npy").write_text("hello")
+    with pytest.raises(
+        ValueError, match=r"users\.npy cannot be read: it is no \.npy file of numbers, or is damaged\.$"
+    ):
+        index.search_all(tmp_path / "users.npy")
+    np.save(tmp_path / "users.npy", BAD_ROW)
+    with pytest.raises(ValueError, match=r"users\.npy holds nan in row 40"):
+        index.search_all(tmp_path / "users.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["users.npy"]
+
+
+def test_finished_answers_are_replaced_only_if_asked_for(index, tmp_path):
+    out = tmp_path / "recs"
+    index.search_all(USERS, 3, out=out)
+    before = files(tmp_path)
+    with pytest.raises(FileExistsError, match=r"recs exists already; pass overwrite=True to replace it\.$"):
+        index.search_all(USERS, 4, out=out)
+    assert files(tmp_path) == before
+    assert_same(index.search_all(USERS, 4, out=out, overwrite=True), index.search(USERS, 4))
+    assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+    (out / "notes.txt").touch()
+    (tmp_path / "file").touch()
+    before = files(tmp_path)
+    for mine in (out, tmp_path / "file"):
+        with pytest.raises(FileExistsError, match=r"holds something other than answers, so it is not replaced\.$"):
+            index.search_all(USERS, 4, out=mine, overwrite=True)
+    assert files(tmp_path) == before
+
+
+class Stop(BaseException):
+    """An interrupt that no handler expects."""
+
+
+class Stopping(ts.Index):
+    """An index whose search is interrupted after some calls."""
+
+    left = 0
+
+    @functools.wraps(ts.Index.search)
+    def search(self, queries, *arguments, **options):
+        if len(queries):
+            if not Stopping.left:
+                raise Stop
+            Stopping.left -= 1
+        return super().search(queries, *arguments, **options)
+
+
+def interrupted(out, blocks=3, users=USERS, k=5, names=None, **options):
+    """A job interrupted after some blocks; the index it asked."""
+    index = Stopping.build(ITEMS, names)
+    Stopping.left = blocks
+    with pytest.raises(Stop):
+        index.search_all(users, k, out=out, **options)
+    Stopping.left = 0
+    return index
+
+
+def blocks_asked(index, *arguments, **options):
+    """The answers, and how many blocks were searched for them."""
+    Stopping.left = 1000
+    found = index.search_all(*arguments, **options)
+    return found, 1000 - Stopping.left
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"exclude": SEEN}, {"budget": 20}, {"allow": {7, 8, 9}}, {"names": NAMES},
+        {"exclude": [range(user) for user in range(50)]}, {"allow": [range(user) for user in range(1, 51)]},
+    ],
+    ids=["plain", "seen", "slots", "allowed", "texts", "seen lists", "allowed lists"],
+)  # fmt: skip
+@pytest.mark.parametrize("blocks", [1, 3, 7])
+def test_an_interrupted_job_goes_on(tmp_path, monkeypatch, blocks, options):
+    index = interrupted(tmp_path / "recs", blocks, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["recs.partial"]
+    assert answer_folder.users_done(tmp_path / "recs") == 7 * blocks
+    monkeypatch.setattr(all_users, "USERS_PER_BLOCK", 20)  # the job keeps the blocks it was begun with
+    asked = {name: value for name, value in options.items() if name != "names"}
+    found, n = blocks_asked(index, USERS.astype(np.float64), 5, **asked, threads=1, out=tmp_path / "recs")
+    assert n == 8 - blocks
+    expected = ts.Index.build(ITEMS, options.get("names")).search(USERS, 5, **asked)
+    assert_same(found, expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+    assert answer_folder.users_done(tmp_path / "recs") == 0
+
+
+def test_it_can_be_interrupted_again_and_again(tmp_path):
+    for round_ in range(1, 8):
+        index = interrupted(tmp_path / "recs", 1)
+        assert answer_folder.users_done(tmp_path / "recs") == 7 * round_
+    found, n = blocks_asked(index, USERS, 5, out=tmp_path / "recs")
+    assert n == 1
+    assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
+
+
+def test_interrupted_before_anything_was_done_it_leaves_nothing(tmp_path):
+    interrupted(tmp_path / "recs", 0)
+    assert not files(tmp_path)
+
+
+def test_interrupted_while_it_is_written_down(tmp_path, monkeypatch):
+    """Wherever the writing is cut off, what is on disk can be gone on with."""
+    expected = ts.Index.build(ITEMS).search(USERS[:15], 5)
+    monkeypatch.setattr(answer_folder, "SECONDS_BETWEEN_SYNCS", -1)
+    write, sync = answer_folder._Rows.write, os.fsync
+    for cut in itertools.count():
+        steps = itertools.count()
+
+        def step(call, *arguments, cut=cut, steps=steps):
+            if next(steps) == cut:
+                raise Stop
+            return call(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(answer_folder._Rows, "write", lambda *arguments, step=step: step(write, *arguments))
+            patch.setattr(os, "fsync", lambda *arguments, step=step: step(sync, *arguments))
+            try:
+                ts.Index.build(ITEMS).search_all(USERS[:15], 5, out=tmp_path / "recs")
+            except Stop:
+                pass
+            else:
+                break
+        assert_same(ts.Index.build(ITEMS).search_all(USERS[:15], 5, out=tmp_path / "recs", overwrite=True), expected)
+        assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+        shutil.rmtree(tmp_path / "recs")
+    assert cut > 3 * 10  # for each block: four arrays written, five files and a folder synced
+
+
+def test_a_loaded_index_is_the_same_index(tmp_path):
+    index = interrupted(tmp_path / "recs")
+    index.save(tmp_path / "items.tessella")
+    found, n = blocks_asked(Stopping.load(tmp_path / "items.tessella", mmap=True), USERS, 5, out=tmp_path / "recs")
+    assert n == 5
+    assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
+
+
+def other_user():
+    users = USERS.copy()
+    users[20, 0] += 1e-6
+    return users
+
+
+def other_seen():
+    seen = SEEN.tolil()
+    seen[20, 0] = not seen[20, 0]
+    return seen.tocsr()
+
+
+OTHERS = {
+    "another k (5, not 6)": {"k": 6},
+    "another number of users (50, not 49)": {"users": USERS[:49], "exclude": SEEN[:49]},
+    "another choice of options": {"budget": 299},
+    "other users or filters": {"users": other_user()},
+    "other users or filters; pass": {"exclude": other_seen()},
+    "another exclude": {"exclude": None},
+    "another allow": {"allow": [1, 2]},
+    "another index": {"items": ITEMS[::-1]},
+    "another version of tessella": {"version": "0.0.9"},
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_job_does_not_go_on(tmp_path, monkeypatch, what):
+    out = tmp_path / "recs"
+    interrupted(out, exclude=SEEN)
+    other = {"users": USERS, "k": 5, "exclude": SEEN, "items": ITEMS} | OTHERS[what]
+    if version := other.pop("version", None):
+        monkeypatch.setattr("importlib.metadata.version", lambda _: version)
+    index, users = ts.Index.build(other.pop("items")), other.pop("users")
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(f"recs.partial was begun with {what}")) as caught:
+        index.search_all(users, **other, out=out)
+    assert str(caught.value).endswith("; pass the same to go on, or overwrite=True to begin anew.")
+    assert files(tmp_path) == before
+    assert_same(index.search_all(users, **other, out=out, overwrite=True), index.search(users, **other))
+    assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+
+
+def test_a_changed_index_is_another_index(tmp_path):
+    index = interrupted(tmp_path / "recs")
+    index.update([ITEMS[250]], [250])
+    with pytest.raises(ValueError, match="was begun with another index"):
+        index.search_all(USERS, 5, out=tmp_path / "recs")
+
+
+def test_users_not_yet_answered_may_change(tmp_path):
+    index = interrupted(tmp_path / "recs")
+    users = np.concatenate([USERS[:21], -USERS[21:]])
+    found, n = blocks_asked(index, users, 5, out=tmp_path / "recs")
+    assert n == 5
+    assert_same(found, ts.Index.build(ITEMS).search(users, 5))
+
+
+def edit(path, change):
+    job = json.loads(path.read_text())
+    change(job)
+    path.write_text(json.dumps(job))
+
+
+def flip(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES = {
+    "an answer": lambda folder: flip(folder / "ids.npy", 128 + 8 * 5 * 20),
+    "a score": lambda folder: flip(folder / "scores.npy", 128 + 4 * 5 * 20),
+    "a count": lambda folder: flip(folder / "scored.npy", 128),
+    "a proof": lambda folder: flip(folder / "certified.npy", 128 + 20),
+    "a header": lambda folder: flip(folder / "ids.npy", 1),
+    "a type": lambda folder: np.save(folder / "scores.npy", np.zeros((50, 5))),
+    "an array cut off": lambda folder: os.truncate(folder / "scores.npy", 200),
+    "an empty array": lambda folder: os.truncate(folder / "certified.npy", 0),
+    "an array gone": lambda folder: (folder / "scored.npy").unlink(),
+    "the first array gone": lambda folder: (folder / "ids.npy").unlink(),
+    "the job gone": lambda folder: (folder / "job.json").unlink(),
+    "the job cut off": lambda folder: os.truncate(folder / "job.json", 30),
+    "the job no text": lambda folder: (folder / "job.json").write_bytes(b"\xff"),
+    "the job a list": lambda folder: (folder / "job.json").write_text("[1]"),
+    "too much done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users=28)),
+    "more than all done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users=57)),
+    "half a block done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users=20)),
+    "a text done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users="21")),
+    "no blocks": lambda folder: edit(folder / "job.json", lambda job: job.update(users_per_block=0)),
+    "everything gone": lambda folder: [file.unlink() for file in folder.iterdir()],
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_partial_folder_is_refused(tmp_path, what):
+    out = tmp_path / "recs"
+    index = interrupted(out)
+    DAMAGES[what](tmp_path / "recs.partial")
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=r"recs\.partial is damaged, .*; pass overwrite=True to begin anew\.$"):
+        index.search_all(USERS, 5, out=out)
+    assert files(tmp_path) == before
+    found, n = blocks_asked(index, USERS, 5, out=out, overwrite=True)
+    assert n == 8
+    assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
+
+
+def test_a_partial_folder_of_a_later_format(index, tmp_path):
+    interrupted(tmp_path / "recs")
+    edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=2))
+    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (2, not 1);")):
+        index.search_all(USERS, 5, out=tmp_path / "recs")
+
+
+def test_a_folder_of_that_name_that_is_not_ours_stays(index, tmp_path):
+    (tmp_path / "recs.partial").mkdir()
+    (tmp_path / "recs.partial" / "thesis.tex").write_text("mine")
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=r"recs\.partial is damaged, there is no ids\.npy;"):
+        index.search_all(USERS, out=tmp_path / "recs")
+    with pytest.raises(FileExistsError, match=r"recs\.partial holds something other than answers, so it is not rep"):
+        index.search_all(USERS, out=tmp_path / "recs", overwrite=True)
+    assert files(tmp_path) == before
+
+
+def test_overwriting_goes_on_where_it_stopped(tmp_path):
+    out = tmp_path / "recs"
+    ts.Index.build(ITEMS).search_all(USERS, 2, out=out)
+    before = files(out)
+    index = interrupted(out, overwrite=True)
+    assert files(out) == before
+    found, n = blocks_asked(index, USERS, 5, out=out, overwrite=True)
+    assert n == 5
+    assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
+    assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+
+
+def test_two_jobs_do_not_fill_one_folder(tmp_path):
+    out = tmp_path / "recs"
+
+    class Rival(ts.Index):
+        refused = 0
+
+        @functools.wraps(ts.Index.search)
+        def search(self, queries, *arguments, **options):
+            if len(queries) and not Rival.refused:
+                with pytest.raises(BlockingIOError, match=r"recs\.partial is being filled by another job; wait for it"):
+                    ts.Index.build(ITEMS).search_all(USERS, 5, out=out, overwrite=True)
+                Rival.refused += 1
+            return super().search(queries, *arguments, **options)
+
+    assert_same(Rival.build(ITEMS).search_all(USERS, 5, out=out), ts.Index.build(ITEMS).search(USERS, 5))
+    assert Rival.refused == 1
+
+
+def run_python(code, *arguments, **options):
+    """What a script of its own prints."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+FULL = """
+import resource, sys
+import numpy as np
+import tessella as ts
+from tessella.jobs import all_users
+from tessella.jobs import answer_folder
+all_users.USERS_PER_BLOCK = 7
+limit = int(sys.argv[2])
+if sys.argv[3] == "later":  # a system that reserves no room
+    answer_folder._Rows.reserve = lambda rows: None
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+items, users = np.load("items.npy"), np.load("users.npy")
+try:
+    ts.Index.build(items).search_all(users, 20, out=sys.argv[1])
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_full_disk(index, tmp_path, when):
+    np.save(tmp_path / "items.npy", ITEMS)
+    np.save(tmp_path / "users.npy", USERS)
+    before = files(tmp_path)
+    said = run_python(FULL, "recs", 128 + 8 * 20 * 30, when, cwd=tmp_path)
+    if when == "at once":
+        assert said == "recs could not be written: File too large.\n"
+        assert files(tmp_path) == before
+    else:
+        kept = "28 of 50 users are done and kept in recs.partial; call it again to go on."
+        assert said == f"recs could not be written: File too large. {kept}\n"
+        assert answer_folder.users_done(tmp_path / "recs") == 28
+    assert run_python(FULL, "recs", 10**6, when, cwd=tmp_path) == ""
+    found = ts.SearchResult(*(np.load(tmp_path / "recs" / f"{name}.npy") for name in ts.SearchResult._fields))
+    assert_same(found, index.search(USERS, 20))
+
+
+def test_a_read_only_place(index, tmp_path, monkeypatch):
+    """Root may write anywhere, so the system's answer is put in its mouth."""
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(OSError, match=r"recs could not be written: Read-only file system\.$"):
+        index.search_all(USERS, out=tmp_path / "recs")
+    assert not files(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+def test_a_folder_that_may_not_be_written(index, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(OSError, match=r"recs could not be written: Permission denied\.$"):
+        index.search_all(USERS, out=tmp_path / "recs")
+
+
+def test_answers_that_cannot_take_their_name_are_kept(tmp_path, monkeypatch):
+    out = tmp_path / "recs"
+    index = Stopping.build(ITEMS)
+    rename = Path.rename
+
+    def refuse(path, to):
+        if path.name == "recs.partial":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, to)
+
+    Stopping.left = 1000
+    ts.Index.build(ITEMS).search_all(USERS, 2, out=out)
+    before = files(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuse)
+        with pytest.raises(OSError, match="50 of 50 users are done and kept"):
+            index.search_all(USERS, 5, out=out, overwrite=True)
+    assert files(out) == before
+    found, n = blocks_asked(index, USERS, 5, out=out, overwrite=True)
+    assert n == 0
+    assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
+
+
+KILLED = """
+import signal, sys
+import numpy as np
+import tessella as ts
+from tessella.jobs import all_users
+from tessella.jobs import answer_folder
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs may be deaf to it
+all_users.USERS_PER_BLOCK, answer_folder.SECONDS_BETWEEN_SYNCS = 7, -1
+class Slow(ts.Index):
+    def search(self, queries, k=10, *, exclude=None, allow=None):
+        print("block", flush=True)
+        if sys.argv[1] == "wait":
+            sys.stdin.readline()
+        return super().search(queries, k, exclude=exclude, allow=allow)
+Slow.build(np.load("items.npy")).search_all(np.load("users.npy"), 5, out="recs")
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_job_goes_on(index, tmp_path, sent):
+    np.save(tmp_path / "items.npy", ITEMS)
+    np.save(tmp_path / "users.npy", USERS)
+    command = [sys.executable, "-c", KILLED, "wait"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, cwd=tmp_path, text=True, **pipes)  # noqa: S603
+    for _ in range(4):  # a search for nobody, then three blocks
+        assert process.stdout.readline() == "block\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert process.stdout.readline() == "block\n"
+    process.send_signal(sent)
+    _, said = process.communicate()
+    assert ("KeyboardInterrupt" in said) == (sent == signal.SIGINT)
+    assert process.returncode == -sent
+    assert answer_folder.users_done(tmp_path / "recs") == 21
+    assert run_python(KILLED, "go", cwd=tmp_path).count("block") == 1 + 5
+    np.testing.assert_array_equal(np.load(tmp_path / "recs" / "ids.npy"), index.search(USERS, 5).ids)
+
+
+@pytest.mark.parametrize(
+    ("out", "n_users", "k", "texts", "most"),
+    [("recs", 100_000, 10, False, 9e6), ("recs", 20_000, 500, False, 67e6), ("recs", 4_000, 100, True, 67e6), (None, 100_000, 10, False, 9e6)],
+)  # fmt: skip
+def test_memory_does_not_grow_with_users(tmp_path, monkeypatch, out, n_users, k, texts, most):
+    """Neither the users nor their answers are ever there as a whole; memory maps do not count."""
+    monkeypatch.undo()
+    items = np.random.default_rng(0).standard_normal((600, 16))
+    index = ts.Index.build(items, [f"{row:050}" for row in range(600)] if texts else None)
+    users = np.lib.format.open_memmap(tmp_path / "users.npy", mode="w+", dtype=np.float64, shape=(n_users, 16))
+    users[:, 0] = 1
+    entries = np.ones(3 * n_users, np.bool_), np.tile([1, 2, 3], n_users), 3 * np.arange(n_users + 1)
+    seen = scipy.sparse.csr_array(entries, shape=(n_users, 600))
+    output = (lambda *_: None) if out is None else tmp_path / out
+    tracemalloc.start()
+    try:
+        index.search_all(tmp_path / "users.npy", k, exclude=seen, out=output)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    answers = n_users * k * (4 + (200 if texts else 8))
+    assert peak < most < answers
+
+
+@pytest.mark.parametrize(("progress", "shown"), [(None, False), (False, False), (True, True)])
+def test_pipes_get_no_bar_unless_asked_for(index, capsys, progress, shown):
+    index.search_all(USERS, progress=progress)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("Searching" in said.err) == shown
