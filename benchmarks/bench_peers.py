@@ -21,7 +21,7 @@ import workloads
 from race import Course, Point, Sweep
 from ways import Family
 
-from tessella import _core
+from tessella import _threads
 
 PARTS = ("race", "latency", "memory", "growth", "everyone", "churn", "build")
 PER_SET = {"race", "latency", "memory"}
@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names hold this")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"what to measure, of {','.join(PARTS)}")
-    parser.add_argument("--threads", type=int, default=_core.thread_count(None), help="how many 'all cores' are")
+    parser.add_argument("--threads", type=int, default=_threads.thread_count(None), help="how many 'all cores' are")
     parser.add_argument("--quick", action="store_true", help="small sets, few turns: shows only that it works")
     parser.add_argument("--slow-peers", action="store_true", help="let graphs be built over a million items")
     parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")

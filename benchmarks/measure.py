@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tessella import _core
+from tessella import _kernels, _threads
 from tessella.paper import tie_aware_recall
 
 RESULTS = Path(__file__).parent / "results"
@@ -27,7 +27,7 @@ ONE_BLAS_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP
 
 def settle_process() -> None:
     """Start this script again with memory kept and BLAS on one thread, and refuse to measure the NumPy twins."""
-    if _core.core().simd == _core.TWINS:
+    if _kernels.core().simd == _kernels.TWINS:
         sys.exit("Benchmarks need the native core; install a C++ compiler and reinstall tessella.")
     wanted = KEEP_MEMORY | ONE_BLAS_THREAD
     if any(os.environ.get(name) != value for name, value in wanted.items()):
@@ -116,8 +116,8 @@ def machine() -> dict[str, str]:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "cpu": processor,
-        "simd": _core.core().simd,
-        "cpus": str(_core.thread_count(None)),
+        "simd": _kernels.core().simd,
+        "cpus": str(_threads.thread_count(None)),
         "commit": commit.stdout.strip() or "unknown",
         **{name: version(name) for name in ("tessella", "numpy", "scipy")},
     }

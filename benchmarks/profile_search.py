@@ -13,7 +13,7 @@ import numpy as np
 import sets
 
 import tessella as ts
-from tessella._core import core
+from tessella._kernels import core
 from tessella.retrieval.filters import filters_for
 from tessella.retrieval.found import Found
 from tessella.retrieval.scoring import score_all

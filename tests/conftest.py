@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tessella import _core
+from tessella import _kernels
 
-if _core._native is None:
+if _kernels._native is None:
     os.environ.setdefault("TESSELLA_SIMD", "numpy")  # without the core the twins are tested, and need not warn
 
 settings.register_profile("tessella", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tessella")
 
-NATIVE = pytest.mark.skipif(_core._native is None, reason="the native core was not built: no C++ compiler worked")
+NATIVE = pytest.mark.skipif(_kernels._native is None, reason="the native core was not built: no C++ compiler worked")
 
 
 # Published data is not packed with the project: a folder of it is named by TESSELLA_DATA, or stands beside the project.

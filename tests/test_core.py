@@ -12,7 +12,7 @@ import pytest
 from conftest import NATIVE
 
 import tessella as ts
-from tessella import _core
+from tessella import _kernels, _threads
 
 
 def run_python(code, **environment):
@@ -28,10 +28,10 @@ def test_show_config(capsys):
         assert word in printed
 
 
-@pytest.mark.parametrize("level", _core.simd_levels())
+@pytest.mark.parametrize("level", _kernels.simd_levels())
 def test_a_simd_level_can_be_forced(level, monkeypatch, capsys):
     monkeypatch.setenv("TESSELLA_SIMD", level)
-    assert _core.core().simd == level
+    assert _kernels.core().simd == level
     ts.show_config()
     assert f"SIMD level   {level} " in capsys.readouterr().out
 
@@ -39,7 +39,7 @@ def test_a_simd_level_can_be_forced(level, monkeypatch, capsys):
 @NATIVE
 def test_the_best_level_is_the_default(monkeypatch):
     monkeypatch.delenv("TESSELLA_SIMD", raising=False)
-    assert _core.core().simd == _core.simd_levels()[-1]
+    assert _kernels.core().simd == _kernels.simd_levels()[-1]
 
 
 def test_an_unknown_level_is_refused(monkeypatch):
@@ -70,20 +70,20 @@ def test_twins_can_be_asked_for_without_a_warning():
 
 
 def test_threads_default_to_the_cpus_of_this_process():
-    assert _core.thread_count(None) == (
+    assert _threads.thread_count(None) == (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     )
-    assert _core.thread_count(np.int64(3)) == 3
+    assert _threads.thread_count(np.int64(3)) == 3
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_every_block_is_done_once(threads):
     done = []
     blocks = [slice(i, i + 1) for i in range(100)]
-    _core.run_blocks(done.append, blocks, threads)
+    _threads.run_blocks(done.append, blocks, threads)
     assert sorted(block.start for block in done) == list(range(100))
     assert threading.active_count() == 1
-    _core.run_blocks(done.append, [], threads)
+    _threads.run_blocks(done.append, [], threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -96,7 +96,7 @@ def test_an_error_stops_the_work_and_is_that_of_the_first_block(threads):
         done.append(block.start)
 
     with pytest.raises(KeyError, match="30"):
-        _core.run_blocks(work, [slice(i, i + 1) for i in range(100)], threads)
+        _threads.run_blocks(work, [slice(i, i + 1) for i in range(100)], threads)
     assert set(range(30)) <= set(done)
     assert 90 + threads > len(done)
     assert threading.active_count() == 1
@@ -131,6 +131,6 @@ def test_a_thread_that_cannot_be_had_leaves_no_other_running(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", limited)
     with pytest.raises(RuntimeError, match="can't start"):
-        _core.run_blocks(lambda block: None, [slice(i, i + 1) for i in range(100)], 7)  # noqa: ARG005
+        _threads.run_blocks(lambda block: None, [slice(i, i + 1) for i in range(100)], 7)  # noqa: ARG005
     assert len(started) == 3
     assert threading.active_count() == 1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stress import stress
 
 import tessella as ts
-from tessella import _core, _reference
+from tessella import _kernels, _reference
 
 
 class Way(NamedTuple):
@@ -153,7 +153,7 @@ def test_threads_batches_and_levels_change_nothing(reach, rng, monkeypatch):
     alone = [index.search(user, reach=reach) for user in users[:40]]
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
-    for level in _core.simd_levels():
+    for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
         found = index.search(users[:40], reach=reach)
         np.testing.assert_array_equal(found.ids, expected.ids[:40])

@@ -6,9 +6,9 @@ from conftest import NATIVE, factor_matrices
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella import _core, _reference
+from tessella import _kernels, _reference
 
-native = _core._native
+native = _kernels._native
 LEVELS = range(len(native.levels())) if native else []
 pytestmark = NATIVE
 

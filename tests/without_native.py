@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 
 import tessella as ts
-from tessella import _core
+from tessella import _kernels
 
 
 def main() -> None:
     """Map some factors and search an index through the twins."""
-    if _core._native is not None:
+    if _kernels._native is not None:
         raise SystemExit("the native core was built after all")
     factors = np.random.default_rng(0).standard_normal((500, 24))
     with warnings.catch_warnings(record=True) as caught:

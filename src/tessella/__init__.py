@@ -3,7 +3,7 @@
 from importlib.metadata import version as _version
 
 from tessella import datasets
-from tessella._core import show_config
+from tessella._kernels import show_config
 from tessella.index import Index, exact_search
 from tessella.mapping.schema import Schema
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.versions import storage
 
 N_TASTES = 300
@@ -88,7 +88,7 @@ def movielens(path: str | os.PathLike[str] | None = None, size: Literal["100k", 
     size : {"100k", "1m"}, default "100k"
         Which set.
     """
-    published = _MOVIELENS[_check.one_of(size, "size", tuple(_MOVIELENS))]
+    published = _MOVIELENS[_checks.one_of(size, "size", tuple(_MOVIELENS))]
     named = os.environ.get(DATA_VARIABLE) if path is None else path
     if not named:
         return _parsed(_downloaded(published), published, f"{published.folder}.zip")
@@ -243,9 +243,9 @@ def generated_factors(
     >>> bool(np.percentile(lengths, 99) > 5 * np.median(lengths))
     True
     """
-    sizes = [_check.whole_number(n_items, "n_items", 0), _check.whole_number(n_users, "n_users", 0)]
-    width = _check.whole_number(n_factors, "n_factors", 1, _check.MAX_FACTORS)
-    common, of_items, of_users = np.random.default_rng(_check.whole_number(seed, "seed", 0)).spawn(3)
+    sizes = [_checks.whole_number(n_items, "n_items", 0), _checks.whole_number(n_users, "n_users", 0)]
+    width = _checks.whole_number(n_factors, "n_factors", 1, _checks.MAX_FACTORS)
+    common, of_items, of_users = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
     spread = np.arange(1, width + 1) ** -DECAY
     axes = np.linalg.qr(common.standard_normal((width, width)))[0] * (spread / np.linalg.norm(spread))[:, None]
     tastes = common.standard_normal((N_TASTES, width), dtype=np.float32)

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
-from tessella._core import thread_count
+from tessella import _checks
+from tessella._threads import thread_count
 from tessella.jobs.all_users import Output, search_all
 from tessella.mapping.schema import Schema
 from tessella.mapping.slots import OneHot
@@ -98,13 +98,13 @@ class Index:
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        _check.auto_or_one_of(schema, (Schema, LearnedTiles))
-        target = _check.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
+        _checks.auto_or_one_of(schema, (Schema, LearnedTiles))
+        target = _checks.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
         measured = target_recall is not None or queries is not None
-        factors = _check.item_factors(item_factors)
+        factors = _checks.item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
-        checked = np.arange(len(factors)) if ids is None else _check.ids(ids, len(factors))
+        checked = np.arange(len(factors)) if ids is None else _checks.ids(ids, len(factors))
         if isinstance(schema, Schema):
             if measured:
                 raise ValueError("target_recall and queries are not for a Schema, which is searched exactly; use tune.")
@@ -317,11 +317,11 @@ class Index:
         >>> index.candidates([[2.0, 2.0]]).toarray()
         array([[1, 2, 1]], dtype=int32)
         """
-        least = _check.whole_number(min_overlap, "min_overlap", 1)
+        least = _checks.whole_number(min_overlap, "min_overlap", 1)
         state = self._state
-        array = _check.numbers(queries, "queries")
-        asked = _check.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
-        _check.norms_fit(asked, "queries")
+        array = _checks.numbers(queries, "queries")
+        asked = _checks.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
+        _checks.norms_fit(asked, "queries")
         counts = overlaps(state, state.fitted.sparse_map.transform(asked))
         counts.data[counts.data < least] = 0
         counts.eliminate_zeros()
@@ -347,12 +347,12 @@ class Index:
         518
         """
         state = self._state
-        array = _check.numbers(query, "query")
+        array = _checks.numbers(query, "query")
         if array.ndim != 1:
             raise ValueError(f"query has {array.ndim} dimensions, but must have 1.")
-        factor = _check.all_factors(array[None], "query", state.fitted.n_factors)
-        _check.products_fit(factor, state.longest, "query")
-        item = _check.ids([item_id], 1)
+        factor = _checks.all_factors(array[None], "query", state.fitted.n_factors)
+        _checks.products_fit(factor, state.longest, "query")
+        item = _checks.ids([item_id], 1)
         return explain(state, factor[0], item[0].item(), int(state.places_of(item)[0]), state.plan)
 
     @property
@@ -400,8 +400,8 @@ class Index:
         >>> bool(recall >= at_least >= 0.9)
         True
         """
-        target = _check.number_between(target_recall, "target_recall", 0.0, 1.0)
-        wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
+        target = _checks.number_between(target_recall, "target_recall", 0.0, 1.0)
+        wanted = _checks.whole_number(k, "k", 1, MAX_ROWS)
         with self._writing:
             state = self._state
             if not state.n_live:
@@ -420,8 +420,8 @@ class Index:
         ids : array_like of shape (n,)
             New ids of the same kind as those in the index.
         """
-        factors = _check.item_factors(item_factors, self.n_factors)
-        checked = _check.ids(ids, len(factors))
+        factors = _checks.item_factors(item_factors, self.n_factors)
+        checked = _checks.ids(ids, len(factors))
         with self._writing:
             self._state = added(self._state, factors, checked)
 
@@ -435,8 +435,8 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        factors = _check.item_factors(item_factors, self.n_factors)
-        checked = _check.ids(ids, len(factors))
+        factors = _checks.item_factors(item_factors, self.n_factors)
+        checked = _checks.ids(ids, len(factors))
         with self._writing:
             self._state = updated(self._state, factors, checked)
 
@@ -448,7 +448,7 @@ class Index:
         ids : array_like of shape (n,)
             Ids in the index.
         """
-        checked = _check.ids(ids, None)
+        checked = _checks.ids(ids, None)
         with self._writing:
             self._state = removed(self._state, checked)
 
@@ -524,7 +524,7 @@ class Index:
         ...     len(ts.Index.load(path))
         3
         """
-        _check.true_or_false(overwrite, "overwrite")
+        _checks.true_or_false(overwrite, "overwrite")
         storage.write(Path(path), *snapshot(self._state), overwrite=overwrite)
 
     @classmethod
@@ -585,13 +585,13 @@ class Index:
         return self._state.n_live
 
     def __contains__(self, item_id: object) -> bool:
-        return _check.may_be_id(item_id) and bool((self._state.find(_check.ids([item_id], 1)) >= 0).any())
+        return _checks.may_be_id(item_id) and bool((self._state.find(_checks.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Factors of items, by id or ids."""
         single = np.ndim(ids) == 0
         state = self._state
-        places = state.places_of(_check.ids([ids] if single else ids, None, unique=False))
+        places = state.places_of(_checks.ids([ids] if single else ids, None, unique=False))
         if not len(places):
             return np.zeros((0, state.fitted.n_factors), np.float32)
         factors = state.at(places, "factors")

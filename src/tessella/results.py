@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 
 _SLOTS_SHOWN = 10
 
@@ -131,14 +131,14 @@ def plan_from_json(text: str, *, tiled: bool) -> Plan:
         low, high = map(float, given["recall"])
         given["recall"] = (low, high)
     plan = Plan(**(given | {"reason": str(given["reason"])}))
-    _check.one_of(plan.way, "way", ("exact", "tiles", "slots") if tiled else ("exact", "slots"))
-    _check.number_between(plan.reach, "reach", 0.0, 1.0)
-    _check.whole_number(plan.max_slots, "max_slots", 1)
-    _check.whole_number(plan.budget_per_answer, "budget_per_answer", 1)
+    _checks.one_of(plan.way, "way", ("exact", "tiles", "slots") if tiled else ("exact", "slots"))
+    _checks.number_between(plan.reach, "reach", 0.0, 1.0)
+    _checks.whole_number(plan.max_slots, "max_slots", 1)
+    _checks.whole_number(plan.budget_per_answer, "budget_per_answer", 1)
     if plan.target_recall is not None:
-        _check.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
-    _check.whole_number(plan.k, "k", 1)
-    _check.true_or_false(plan.automatic, "automatic")
+        _checks.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
+    _checks.whole_number(plan.k, "k", 1)
+    _checks.true_or_false(plan.automatic, "automatic")
     return plan
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.validation import check_is_fitted
 
 import tessella as ts
-from tessella import _core
+from tessella import _kernels
 from tessella.mapping.axes import second_moments
 
 SCHEMAS = [
@@ -145,13 +145,13 @@ def test_threads_batches_and_levels_change_nothing(schema, rng, monkeypatch):
     factors = rng.standard_normal((700, 33)).astype(np.float32)
     mapper = ts.SparseMap(schema).fit(factors)
     expected = mapper.transform(factors, threads=1)
-    for level in _core.simd_levels():
+    for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
         assert same(mapper.transform(factors), expected)
     monkeypatch.delenv("TESSELLA_SIMD")
-    if _core._native is None:
+    if _kernels._native is None:
         monkeypatch.setenv("TESSELLA_SIMD", "numpy")
-    monkeypatch.setattr("tessella._check._ELEMENTS_PER_BLOCK", 33 * 37)
+    monkeypatch.setattr("tessella._checks.factors._ELEMENTS_PER_BLOCK", 33 * 37)
     for threads in (1, 2, 7):
         assert same(mapper.transform(factors, threads=threads), expected)
     parts = [mapper.transform(factors[first : first + 99]) for first in range(0, 700, 99)]

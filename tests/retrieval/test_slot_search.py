@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella import _core, _reference
+from tessella import _kernels, _reference
 from tessella.versions.version import Segment, State
 
 SCHEMAS = [
@@ -156,7 +156,7 @@ def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
     alone = [index.search(user, budget=40) for user in users[:40]]
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
-    for level in _core.simd_levels():
+    for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
         for found, wanted in zip(index.search(users[:40], budget=40), expected, strict=True):
             np.testing.assert_array_equal(found, wanted[:40])
@@ -176,7 +176,7 @@ def test_the_same_items_are_chosen_from_many_segments_as_by_the_twin(seed, budge
     options = {"exclude": [rng.permutation(4 * n)[:300] for _ in users]} if filtered else {}
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        for level in _core.simd_levels():
+        for level in _kernels.simd_levels():
             patch.setenv("TESSELLA_SIMD", level)
             found.append(index.search(users, 3, budget=budget, **options))
     for other in found[1:]:

@@ -6,10 +6,10 @@ from conftest import NATIVE, factor_matrices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella import _core, _reference
+from tessella import _kernels, _reference
 from tessella.retrieval.tiles import Filed, LearnedTiles, Tiling, code_size
 
-native = _core._native
+native = _kernels._native
 LEVELS = range(len(native.levels())) if native else []
 KERNELS = [(native, level) for level in LEVELS] or [(_reference, 0)]
 LARGEST_NORM = 1.7e38

@@ -8,7 +8,7 @@ import pytest
 import scipy.cluster.vq
 
 import tessella as ts
-from tessella import _core
+from tessella import _kernels
 from tessella.datasets import generated_factors
 from tessella.retrieval.clustering import _means, learn_centres
 from tessella.retrieval.tiles import Tiling
@@ -125,7 +125,7 @@ def test_learning_depends_on_the_seed_alone(monkeypatch):
     assert centres(1, seed=1)[0] != expected[0]
     monkeypatch.setattr("tessella.retrieval.tiles.ROWS_AT_ONCE", 48)
     assert centres(3) == expected
-    for level in _core.simd_levels():
+    for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
         assert centres(2) == expected
 

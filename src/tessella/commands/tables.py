@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.results import SearchResult
 
 COLUMNS = ("user", "rank", "item", "score")
@@ -73,10 +73,10 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
             "user."
         )
     if isinstance(ids, np.ndarray):
-        ids = _check.ids(ids, None, unique=False)
+        ids = _checks.ids(ids, None, unique=False)
     if ids is not None and len(ids) != len(factors):
         raise ValueError(f"{path} has {len(ids)} ids, but {len(factors)} rows of factors.")
-    return Table(_check.all_factors(factors, str(path), n_factors), ids)
+    return Table(_checks.all_factors(factors, str(path), n_factors), ids)
 
 
 def open_factors(path: Path, n_factors: int) -> NDArray[Any]:
@@ -85,7 +85,7 @@ def open_factors(path: Path, n_factors: int) -> NDArray[Any]:
         return read_factors(path, n_factors).factors
     with _opened(path, _NO_NPY):
         factors = np.lib.format.open_memmap(path, mode="r")
-    return _check.factors(factors, str(path), n_factors)
+    return _checks.factors(factors, str(path), n_factors)
 
 
 def read_ids(path: Path) -> list[str]:
@@ -106,7 +106,7 @@ def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any
         return ids
     if not texts and all(_WHOLE_NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
         return np.array([int(text) for text in ids], np.int64)
-    return _check.ids(ids, None, unique=False)
+    return _checks.ids(ids, None, unique=False)
 
 
 def read_seen(path: Path, shape: tuple[int, int]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.jobs import answer_folder
 from tessella.jobs.progress import bar
 from tessella.results import SearchResult
@@ -46,16 +46,16 @@ class Users:
         name = "user_factors"
         if isinstance(user_factors, str | os.PathLike):
             user_factors, name = _mapped(user_factors), os.fspath(user_factors)
-        factors = _check.factors(user_factors, name, state.fitted.n_factors)
+        factors = _checks.factors(user_factors, name, state.fitted.n_factors)
         n = len(factors)
-        by_user = _check.is_list_of_lists(allow)
-        if _check.is_sparse(exclude):
-            _check.excluding_shape(exclude.shape, n, state.n_live)
+        by_user = _checks.is_list_of_lists(allow)
+        if _checks.is_sparse(exclude):
+            _checks.excluding_shape(exclude.shape, n, state.n_live)
             exclude = exclude if exclude.format == "csr" else scipy.sparse.csr_array(exclude)
         elif exclude is not None and not (isinstance(exclude, list | tuple | np.ndarray) and len(exclude) == n):
-            _check.id_lists(exclude, "exclude", n)  # has the sentence
+            _checks.id_lists(exclude, "exclude", n)  # has the sentence
         if by_user and len(allow) != n:
-            _check.id_lists(allow, "allow", n)
+            _checks.id_lists(allow, "allow", n)
         return cls(factors, exclude, allow, by_user, name)
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Users:
 
     def block(self, rows: slice) -> NDArray[np.float32]:
         """Checked factors of some users."""
-        return _check.block(self.factors, rows, self.name)
+        return _checks.block(self.factors, rows, self.name)
 
     def filters(self, rows: slice) -> dict[str, Any]:
         """What is excluded and allowed for some users, as a search takes it."""
@@ -72,25 +72,25 @@ class Users:
 
     def check(self, state: State, rows: slice) -> None:
         """Refuse bad factors and filters of some users."""
-        _check.products_fit(self.block(rows), state.longest, self.name, rows.start)
+        _checks.products_fit(self.block(rows), state.longest, self.name, rows.start)
         for name, lists in self._listed(rows).items():
-            for ids in _check.id_lists(lists, name, len(lists)):
+            for ids in _checks.id_lists(lists, name, len(lists)):
                 state.same_kind(ids)
 
     def digest(self, rows: slice) -> str:
         """The digest of what is asked for some users."""
         parts: list[Any] = [self.block(rows)]
-        if _check.is_sparse(self.exclude):
+        if _checks.is_sparse(self.exclude):
             seen = self.exclude[rows]
             parts += [seen.indptr.astype(np.int64), seen.indices.astype(np.int64), seen.data != 0]
         for name, lists in self._listed(rows).items():
-            parts += [name, *map(np.unique, _check.id_lists(lists, name, len(lists)))]
+            parts += [name, *map(np.unique, _checks.id_lists(lists, name, len(lists)))]
         return fingerprint(*parts)
 
     def _listed(self, rows: slice) -> dict[str, Any]:
         """Filters that are a sequence of ids for each of some users."""
         listed = {}
-        if self.exclude is not None and not _check.is_sparse(self.exclude):
+        if self.exclude is not None and not _checks.is_sparse(self.exclude):
             listed["exclude"] = self.exclude[rows]
         if self.allow_by_user:
             listed["allow"] = self.allow[rows]
@@ -101,7 +101,7 @@ class Users:
         n_factors = self.factors.shape[1]
         an_id = 8 + (8 * _text_kind(state).itemsize + 64 if state.text_ids else 0)  # a text is copied once or twice
         a_user = n_factors * (self.factors.itemsize + 8) + k * (24 + an_id)
-        if _check.is_sparse(self.exclude):
+        if _checks.is_sparse(self.exclude):
             a_user += 48 * self.exclude.nnz // max(1, len(self))
         if self.allow_by_user:
             a_user += state.next_row // 8  # a bit for each item
@@ -158,9 +158,9 @@ def search_all(
 
 def _path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
     """Where answers are to be written, if they are, and can be."""
-    _check.true_or_false(overwrite, "overwrite")
+    _checks.true_or_false(overwrite, "overwrite")
     if progress is not None:
-        _check.true_or_false(progress, "progress")
+        _checks.true_or_false(progress, "progress")
     if isinstance(out, str | os.PathLike):
         answer_folder.check_place(Path(out), overwrite=overwrite)
         return Path(out)
@@ -175,7 +175,7 @@ def _request(state: State, users: Users, k: int, options: Mapping[str, Any]) -> 
     """What is asked, but for users' own factors and filters: the same for two jobs whose answers are the same."""
     own = {"exclude": "none", "allow": "none"}
     if users.exclude is not None:
-        own["exclude"] = "matrix" if _check.is_sparse(users.exclude) else "lists"
+        own["exclude"] = "matrix" if _checks.is_sparse(users.exclude) else "lists"
     if users.allow is not None:
         own["allow"] = "lists" if users.allow_by_user else fingerprint(_sorted_ids(users.allow))
     return {
@@ -213,7 +213,7 @@ def _room(part: NDArray[Any], n: int) -> NDArray[Any]:
 
 
 def _sorted_ids(ids: Any) -> NDArray[Any]:
-    return np.unique(_check.id_lists([ids], "allow", 1)[0])
+    return np.unique(_checks.id_lists([ids], "allow", 1)[0])
 
 
 def _known(search: Search, given: Mapping[str, Any]) -> dict[str, Any]:

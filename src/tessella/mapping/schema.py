@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
 from tessella.mapping.tessellation import (
     CoordinateTessellation,
@@ -80,13 +80,13 @@ class Schema:
                 f"{type(self.slot_map).__name__} reads tiles coordinate by coordinate, but the tiles of "
                 f"{type(self.tessellation).__name__} are only numbered; use OneHot()."
             )
-        object.__setattr__(self, "threshold", _check.number_at_least(self.threshold, "threshold", 0.0) + 0.0)
-        _check.one_of(self.threshold_kind, "threshold_kind", ("absolute", "relative"))
+        object.__setattr__(self, "threshold", _checks.number_at_least(self.threshold, "threshold", 0.0) + 0.0)
+        _checks.one_of(self.threshold_kind, "threshold_kind", ("absolute", "relative"))
         if isinstance(self.rotation, str):
-            _check.one_of(self.rotation, "rotation", ("principal", "random"))
+            _checks.one_of(self.rotation, "rotation", ("principal", "random"))
         elif self.rotation is not None:
-            object.__setattr__(self, "rotation", _check.rotation(self.rotation))
-        object.__setattr__(self, "rotation_seed", _check.whole_number(self.rotation_seed, "rotation_seed", 0))
+            object.__setattr__(self, "rotation", _checks.rotation(self.rotation))
+        object.__setattr__(self, "rotation_seed", _checks.whole_number(self.rotation_seed, "rotation_seed", 0))
 
     @property
     def learns_axes(self) -> bool:
@@ -111,9 +111,9 @@ class Schema:
 
     def n_slots(self, n_factors: int) -> int:
         """The dimension p of the sparse map for factors of `n_factors` coordinates."""
-        width = _check.n_factors(n_factors)
+        width = _checks.n_factors(n_factors)
         if isinstance(self.tessellation, CoordinateTessellation):
-            return _check.slot_count(self.slot_map.n_slots(width, self.tessellation.levels))
+            return _checks.slot_count(self.slot_map.n_slots(width, self.tessellation.levels))
         return width * self.tessellation.n_tiles
 
     def to_json(self) -> str:

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check, _reference
+from tessella import _checks, _reference
 
 
 @runtime_checkable
@@ -90,18 +90,18 @@ class ParseTree:
 
     def __post_init__(self) -> None:
         """Check the depth."""
-        object.__setattr__(self, "depth", _check.whole_number(self.depth, "depth", 1, 32))
+        object.__setattr__(self, "depth", _checks.whole_number(self.depth, "depth", 1, 32))
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
         """P = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
-        k, values = _check.n_factors(n_factors), 2 * _check.levels(levels) + 1
+        k, values = _checks.n_factors(n_factors), 2 * _checks.levels(levels) + 1
         head = min(self.depth - 1, k)
-        return _check.slot_count(head * values + (k - head) * values**self.depth)
+        return _checks.slot_count(head * values + (k - head) * values**self.depth)
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        n_levels = _check.levels(levels)
-        checked = _check.tiles(tiles, n_levels)
+        n_levels = _checks.levels(levels)
+        checked = _checks.tiles(tiles, n_levels)
         self.n_slots(checked.shape[1], n_levels)
         return _reference.window_slots(checked, n_levels, self.depth)
 
@@ -126,8 +126,8 @@ class CounterTree:
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
         """P = 2 * levels * n_factors^2."""
-        return 2 * _check.levels(levels) * _check.n_factors(n_factors) ** 2
+        return 2 * _checks.levels(levels) * _checks.n_factors(n_factors) ** 2
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
         """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
-        return _reference.counter_slots(_check.tiles(tiles, _check.levels(levels)))
+        return _reference.counter_slots(_checks.tiles(tiles, _checks.levels(levels)))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from tessella import _check, _reference
-from tessella._core import core, run_blocks, thread_count
+from tessella import _checks, _reference
+from tessella._kernels import core
+from tessella._threads import run_blocks, thread_count
 from tessella.mapping.axes import principal_axes, second_moments
 from tessella.mapping.schema import Schema
 from tessella.mapping.slots import CounterTree, OneHot, ParseTree, SlotMap
@@ -98,14 +99,14 @@ class SparseMap:
     def _fit(self, item_factors: ArrayLike, *, moments_wanted: bool = False) -> NDArray[np.float64]:
         """Fit, and return the items' second moments if they are wanted or were needed."""
         schema = _checked_schema(self.schema)
-        matrix = _check.factors(item_factors, "item_factors")
+        matrix = _checks.factors(item_factors, "item_factors")
         if not len(matrix):
             raise ValueError("item_factors has 0 rows, but at least 1 is needed to fit.")
         n_factors = matrix.shape[1]
         moments = np.zeros((n_factors, n_factors))
         squares = 0.0
-        for rows in _check.row_blocks(matrix):
-            wide = _check.block(matrix, rows, "item_factors").astype(np.float64)
+        for rows in _checks.row_blocks(matrix):
+            wide = _checks.block(matrix, rows, "item_factors").astype(np.float64)
             if schema.learns_axes or moments_wanted:
                 moments += second_moments(wide)
             squares += float(np.sum(np.multiply(wide, wide, out=wide)))
@@ -142,18 +143,18 @@ class SparseMap:
         """
         count = thread_count(threads)
         schema = _checked_schema(self.schema)
-        matrix = _check.factors(factors, "factors", getattr(self, "n_features_in_", None))
+        matrix = _checks.factors(factors, "factors", getattr(self, "n_features_in_", None))
         mapper = self._mapper(schema, matrix.shape[1])
 
-        blocks = _check.row_blocks(matrix)
+        blocks = _checks.row_blocks(matrix)
         starts = np.zeros(len(matrix) + 1, np.int64)
 
         def count_entries(rows: slice) -> None:
             good = mapper.count(
-                mapper.prepare(_check.unchecked_block(matrix, rows)), starts[rows.start + 1 : rows.stop + 1]
+                mapper.prepare(_checks.unchecked_block(matrix, rows)), starts[rows.start + 1 : rows.stop + 1]
             )
             if rows.start + good < rows.stop:
-                _check.refuse_row(matrix, "factors", rows.start + good)
+                _checks.refuse_row(matrix, "factors", rows.start + good)
 
         run_blocks(count_entries, blocks, count)
         np.cumsum(starts, out=starts)
@@ -163,7 +164,7 @@ class SparseMap:
         values = np.empty(starts[-1], np.float32)
 
         def fill_entries(rows: slice) -> None:
-            prepared = mapper.prepare(_check.unchecked_block(matrix, rows))
+            prepared = mapper.prepare(_checks.unchecked_block(matrix, rows))
             mapper.fill(prepared, starts[rows.start : rows.stop + 1], slots, values)
 
         run_blocks(fill_entries, blocks, count)

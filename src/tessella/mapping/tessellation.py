@@ -12,8 +12,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
-from tessella._core import core, run_blocks, thread_count
+from tessella import _checks
+from tessella._kernels import core
+from tessella._threads import run_blocks, thread_count
 
 MAX_TILES = 2**24
 
@@ -90,14 +91,14 @@ class _BlockTiles:
             Integers in [-levels, levels]; all zeros for a factor of zeros.
         """
         count = thread_count(threads)
-        array = _check.numbers(factors, "factors")
-        matrix = _check.factors(array[None] if array.ndim == 1 else array, "factors")
+        array = _checks.numbers(factors, "factors")
+        matrix = _checks.factors(array[None] if array.ndim == 1 else array, "factors")
         tiles = np.empty(matrix.shape, np.int8)
 
         def fill(rows: slice) -> None:
-            self._fill_tiles(_check.block(matrix, rows, "factors"), tiles[rows])
+            self._fill_tiles(_checks.block(matrix, rows, "factors"), tiles[rows])
 
-        run_blocks(fill, _check.row_blocks(matrix), count)
+        run_blocks(fill, _checks.row_blocks(matrix), count)
         return tiles.reshape(array.shape)
 
     def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
@@ -130,7 +131,7 @@ class Ternary(_BlockTiles):
     def __post_init__(self) -> None:
         """Check the parameters."""
         if self.max_nonzeros is not None:
-            object.__setattr__(self, "max_nonzeros", _check.whole_number(self.max_nonzeros, "max_nonzeros", 1))
+            object.__setattr__(self, "max_nonzeros", _checks.whole_number(self.max_nonzeros, "max_nonzeros", 1))
 
     @property
     def levels(self) -> int:
@@ -172,8 +173,8 @@ class DAry(_BlockTiles):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "levels", _check.levels(self.levels))
-        _check.one_of(self.method, "method", ("exact", "rounded"))
+        object.__setattr__(self, "levels", _checks.levels(self.levels))
+        _checks.one_of(self.method, "method", ("exact", "rounded"))
 
     def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
@@ -203,7 +204,7 @@ class ExplicitTessellation:
 
     def __post_init__(self) -> None:
         """Check and normalise the vectors."""
-        array = _check.factors(self.vectors, "vectors").astype(np.float64) + 0.0
+        array = _checks.factors(self.vectors, "vectors").astype(np.float64) + 0.0
         if not len(array):
             raise ValueError("vectors has 0 rows, but a tessellation needs at least 1 tile.")
         if not np.isfinite(array).all():
@@ -244,13 +245,13 @@ class ExplicitTessellation:
         numbers : ndarray of int64, shape (n, n_nearest)
             -1 for a factor of zeros, and beyond the number of tiles.
         """
-        wanted = _check.whole_number(n_nearest, "n_nearest", 1, MAX_TILES)
-        matrix = _check.factors(factors, "factors", self.vectors.shape[1])
+        wanted = _checks.whole_number(n_nearest, "n_nearest", 1, MAX_TILES)
+        matrix = _checks.factors(factors, "factors", self.vectors.shape[1])
         numbers = np.full((len(matrix), wanted), -1)
         count = min(wanted, self.n_tiles)
         step = max(1, 2**22 // self.n_tiles)
-        for rows in _check.row_blocks(matrix):
-            block = _check.block(matrix, rows, "factors")
+        for rows in _checks.row_blocks(matrix):
+            block = _checks.block(matrix, rows, "factors")
             out = numbers[rows, :count]
             for first in range(0, len(block), step):
                 part = block[first : first + step].astype(np.float64)
@@ -301,15 +302,15 @@ class RandomTessellation:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1, MAX_TILES))
-        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
+        object.__setattr__(self, "n_tiles", _checks.whole_number(self.n_tiles, "n_tiles", 1, MAX_TILES))
+        object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def explicit(self, n_factors: int) -> ExplicitTessellation:
         """The directions drawn for factors of `n_factors` coordinates."""
-        shape = (self.n_tiles, _check.n_factors(n_factors))
+        shape = (self.n_tiles, _checks.n_factors(n_factors))
         return ExplicitTessellation(np.random.default_rng(self.seed).standard_normal(shape))
 
     def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
         """The nearest tiles of each factor, as `ExplicitTessellation.tiles` gives them."""
-        matrix = _check.factors(factors, "factors")
+        matrix = _checks.factors(factors, "factors")
         return self.explicit(matrix.shape[1]).tiles(matrix, n_nearest)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.datasets import Ratings
 
 
@@ -72,11 +72,11 @@ def factorise(
     >>> found.items.shape, bool(found.rmse[-1] < found.rmse[0])
     ((20, 4), True)
     """
-    width = _check.whole_number(n_factors, "n_factors", 2) - 1
-    penalty = _check.number_at_least(regularisation, "regularisation", 0)
-    sweeps = _check.whole_number(n_sweeps, "n_sweeps", 1)
-    share = _check.number_between(held_out, "held_out", 0, 0.5)
-    rng = np.random.default_rng(_check.whole_number(seed, "seed", 0))
+    width = _checks.whole_number(n_factors, "n_factors", 2) - 1
+    penalty = _checks.number_at_least(regularisation, "regularisation", 0)
+    sweeps = _checks.whole_number(n_sweeps, "n_sweeps", 1)
+    share = _checks.number_between(held_out, "held_out", 0, 0.5)
+    rng = np.random.default_rng(_checks.whole_number(seed, "seed", 0))
     hidden = rng.random(len(ratings.ratings)) < share
     learned = ~hidden
     mean = float(ratings.ratings[learned].mean())

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
+from tessella import _checks
+from tessella.paper import _checks as _paper_checks
 
 _ELEMENTS_AT_ONCE = 2**22
 
@@ -37,9 +38,9 @@ def candidate_recovery(candidates: Any, true_ids: ArrayLike) -> NDArray[np.float
     >>> candidate_recovery(candidates, [[2, 1], [3, -1]])
     array([0.5, 1. ])
     """
-    matrix = _check.candidates(candidates)
-    wanted = _check.item_numbers(true_ids, "true_ids", matrix.shape[1], unique=True)
-    _check.same_rows(matrix, "candidates", wanted, "true_ids")
+    matrix = _paper_checks.candidates(candidates)
+    wanted = _paper_checks.item_numbers(true_ids, "true_ids", matrix.shape[1], unique=True)
+    _paper_checks.same_rows(matrix, "candidates", wanted, "true_ids")
     rows, items = matrix.nonzero()
     return _shares_found(rows, items, wanted, matrix.shape[1])
 
@@ -65,9 +66,9 @@ def recovery(found_ids: ArrayLike, true_ids: ArrayLike) -> NDArray[np.float64]:
     >>> recovery([[5, 9, 7], [1, 2, -1]], [[9, 5], [3, 4]])
     array([1., 0.])
     """
-    found = _check.item_numbers(found_ids, "found_ids")
-    wanted = _check.item_numbers(true_ids, "true_ids", unique=True)
-    _check.same_rows(found, "found_ids", wanted, "true_ids")
+    found = _paper_checks.item_numbers(found_ids, "found_ids")
+    wanted = _paper_checks.item_numbers(true_ids, "true_ids", unique=True)
+    _paper_checks.same_rows(found, "found_ids", wanted, "true_ids")
     known, numbers = np.unique(np.concatenate([found.ravel(), wanted.ravel()]), return_inverse=True)
     rows, places = np.nonzero(found >= 0)
     items = numbers[: found.size].reshape(found.shape)[rows, places]
@@ -119,10 +120,10 @@ def tie_aware_recall(
     >>> tie_aware_recall([[4, 8], [4, 4]], [[3.0, 2.0], [3.0, 3.0]], [[3.0, 2.0], [3.0, 2.0]])
     array([1. , 0.5])
     """
-    share = _check.number_at_least(tolerance, "tolerance", 0)
-    found = _check.item_numbers(found_ids, "found_ids")
-    scores = _check.scores(found_scores, "found_scores", found.shape, missing=True)
-    best = _check.scores(true_scores, "true_scores", found.shape, missing=True)
+    share = _checks.number_at_least(tolerance, "tolerance", 0)
+    found = _paper_checks.item_numbers(found_ids, "found_ids")
+    scores = _paper_checks.scores(found_scores, "found_scores", found.shape, missing=True)
+    best = _paper_checks.scores(true_scores, "true_scores", found.shape, missing=True)
     there = best > -np.inf
     last = np.min(best, axis=1, keepdims=True, initial=np.inf, where=there)
     lowest = last - share * np.abs(last, out=np.zeros_like(last), where=last < np.inf)
@@ -166,9 +167,9 @@ def ndcg(found_ids: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
     >>> ndcg([[2, 1], [1, 2]], [[0.0, 1.0, 3.0], [0.0, 1.0, 3.0]]).round(3)
     array([1.   , 0.797])
     """
-    exact = _check.scores(scores, "scores")
-    found = _check.item_numbers(found_ids, "found_ids", exact.shape[1])
-    _check.same_rows(found, "found_ids", exact, "scores")
+    exact = _paper_checks.scores(scores, "scores")
+    found = _paper_checks.item_numbers(found_ids, "found_ids", exact.shape[1])
+    _paper_checks.same_rows(found, "found_ids", exact, "scores")
     gains = exact - exact.min(axis=1, keepdims=True, initial=np.inf)
     kept = min(found.shape[1], exact.shape[1])
     best = -np.sort(-gains, axis=1)[:, :kept]
@@ -198,7 +199,7 @@ def discarded(candidates: Any) -> NDArray[np.float64]:
     >>> discarded(scipy.sparse.csr_array([[1, 0, 2, 0], [0, 0, 0, 1]]))
     array([0.5 , 0.75])
     """
-    matrix = _check.candidates(candidates)
+    matrix = _paper_checks.candidates(candidates)
     counts = np.bincount(matrix.nonzero()[0], minlength=matrix.shape[0])
     return 1 - counts / matrix.shape[1]
 
@@ -223,7 +224,7 @@ def speed_up(discarded: ArrayLike) -> NDArray[np.float64]:
     >>> speed_up([0.0, 0.5, 0.8])
     array([1., 2., 5.])
     """
-    kept = 1 - _check.shares(discarded, "discarded")
+    kept = 1 - _paper_checks.shares(discarded, "discarded")
     times = np.full(kept.shape, np.inf)
     np.divide(1, kept, out=times, where=kept > 0)
     return times
@@ -245,8 +246,8 @@ def coverage(found_ids: ArrayLike, n_items: int) -> float:
     >>> coverage([[0, 1], [1, -1]], n_items=4)
     0.5
     """
-    total = _check.whole_number(n_items, "n_items", 1)
-    found = _check.item_numbers(found_ids, "found_ids", total)
+    total = _checks.whole_number(n_items, "n_items", 1)
+    found = _paper_checks.item_numbers(found_ids, "found_ids", total)
     return len(np.unique(found[found >= 0])) / total
 
 
@@ -280,10 +281,10 @@ def bootstrap_interval(
     >>> round(low, 2), round(high, 2)
     (0.4, 0.6)
     """
-    numbers = _check.finite_values(values, "values")
-    inside = _check.number_between(confidence, "confidence", 0, 1)
-    count = _check.whole_number(n_resamples, "n_resamples", 1)
-    rng = np.random.default_rng(_check.whole_number(seed, "seed", 0))
+    numbers = _paper_checks.finite_values(values, "values")
+    inside = _checks.number_between(confidence, "confidence", 0, 1)
+    count = _checks.whole_number(n_resamples, "n_resamples", 1)
+    rng = np.random.default_rng(_checks.whole_number(seed, "seed", 0))
     means = np.empty(count)
     step = max(1, _ELEMENTS_AT_ONCE // len(numbers))
     for first in range(0, count, step):
@@ -324,7 +325,7 @@ def curve(discarded: ArrayLike, accuracy: ArrayLike) -> Curve:
     >>> curve([0.5, 0.2, 0.5], [0.7, 0.9, 0.8])
     Curve(discarded=array([0.2, 0.5]), accuracy=array([0.9, 0.8]))
     """
-    across, up = _check.sweep(discarded, accuracy)
+    across, up = _paper_checks.sweep(discarded, accuracy)
     order = np.lexsort((-up, across))
     places, first = np.unique(across[order], return_index=True)
     return Curve(places, up[order][first])
@@ -346,8 +347,8 @@ def accuracy_at(line: Curve, discarded: float) -> float:
     >>> accuracy_at(curve([0.2, 0.6], [1.0, 0.5]), 0.4)
     0.75
     """
-    _check.is_curve(line, "line", Curve)
-    share = _check.on_curve(discarded, line.discarded)
+    _paper_checks.is_curve(line, "line", Curve)
+    share = _paper_checks.on_curve(discarded, line.discarded)
     return float(np.interp(share, line.discarded, line.accuracy))
 
 
@@ -367,9 +368,9 @@ def area_between(first: Curve, second: Curve) -> float:
     >>> round(area_between(curve([0.0, 1.0], [1.0, 0.5]), curve([0.2, 0.8], [0.5, 0.5])), 3)
     0.15
     """
-    _check.is_curve(first, "first", Curve)
-    _check.is_curve(second, "second", Curve)
-    low, high = _check.common_range(first.discarded, second.discarded)
+    _paper_checks.is_curve(first, "first", Curve)
+    _paper_checks.is_curve(second, "second", Curve)
+    low, high = _paper_checks.common_range(first.discarded, second.discarded)
     places = np.unique(np.clip(np.concatenate([first.discarded, second.discarded]), low, high))
     gaps = np.interp(places, *first) - np.interp(places, *second)
     return float(np.sum(np.diff(places) * (gaps[1:] + gaps[:-1])) / 2)

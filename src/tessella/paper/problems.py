@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.commands import tables
 from tessella.datasets import DATA_VARIABLE, Ratings, movielens
 from tessella.paper.factorise import Factors, factorise, factorise_implicit
@@ -115,9 +115,9 @@ def resized(
     sizes: dict[str, Any] = {}
     for name, value, least in (("items", n_items, FEWEST_ITEMS), ("users", n_users, 1), ("draws", n_draws, 1)):
         if value is not None:
-            sizes[f"n_{name}"] = _check.whole_number(value, name, least)
+            sizes[f"n_{name}"] = _checks.whole_number(value, name, least)
     if widths:
-        checked = {_check.whole_number(width, "factors", 1, _check.MAX_FACTORS) for width in widths}
+        checked = {_checks.whole_number(width, "factors", 1, _checks.MAX_FACTORS) for width in widths}
         sizes["widths"] = tuple(sorted(checked))
     return replace(scale, **sizes)
 

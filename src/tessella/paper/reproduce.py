@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tessella import __version__, _check
+from tessella import __version__, _checks
 from tessella.paper import plots, problems, report
 from tessella.paper.experiments import run
 from tessella.paper.final_lists import final_lists
@@ -56,7 +56,7 @@ def reproduce(
     tell : callable
         Called before each step with what is being done, how many steps are done, and of how many, once that is known.
     """
-    _check.one_of(kind, "kind", KINDS)
+    _checks.one_of(kind, "kind", KINDS)
     plots.pyplot()  # refused before the work, not after it
     usual = QUICK if quick else FULL
     size = scale or usual

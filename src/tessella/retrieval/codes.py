@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
-from tessella._core import core
+from tessella import _checks
+from tessella._kernels import core
 
 BLOCK = 64
 LARGEST_CODE = 127.0
@@ -94,9 +94,9 @@ class Codes:
     def check(self, n: int, axes: Axes) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
         n_blocks = -(-n // BLOCK)
-        _check.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
-        _check.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
-        _check.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
+        _checks.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
+        _checks.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
+        _checks.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
         if not np.isfinite(self.block_terms).all():
             raise ValueError("not all terms are finite")
 

@@ -7,7 +7,8 @@ out, and the scan ends at the first block too short to matter: u . v <= |u| |v|.
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import core, run_blocks
+from tessella._kernels import core
+from tessella._threads import run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_all

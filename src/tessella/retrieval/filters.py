@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.versions.version import State
 
 FEW_ALLOWED = 256
@@ -45,13 +45,13 @@ def filters_for(state: State, n: int, exclude: Any, allow: Any) -> list[tuple[sl
     excluded, starts = _excluded_rows(state, n, exclude)
     if allow is None:
         return [(slice(0, n), Filters(None, None, excluded, starts))]
-    if _check.is_list_of_lists(allow):
-        lists = _check.id_lists(allow, "allow", n)
+    if _checks.is_list_of_lists(allow):
+        lists = _checks.id_lists(allow, "allow", n)
         return [
             (slice(query, query + 1), Filters(*_allowed(state, ids), excluded, starts[query : query + 2]))
             for query, ids in enumerate(lists)
         ]
-    (ids,) = _check.id_lists([allow], "allow", 1)
+    (ids,) = _checks.id_lists([allow], "allow", 1)
     return [(slice(0, n), Filters(*_allowed(state, ids), excluded, starts))]
 
 
@@ -59,13 +59,13 @@ def _excluded_rows(state: State, n: int, exclude: Any) -> tuple[NDArray[np.int64
     """Rows left out for each query, ascending, one query after another, and where each begins."""
     if exclude is None:
         return np.zeros(0, np.int64), np.zeros(n + 1, np.int64)
-    if _check.is_sparse(exclude):
-        _check.excluding_shape(exclude.shape, n, state.n_live)
+    if _checks.is_sparse(exclude):
+        _checks.excluding_shape(exclude.shape, n, state.n_live)
         matrix = scipy.sparse.csr_array(exclude, copy=True)
         matrix.eliminate_zeros()
         matrix.sum_duplicates()  # sorts them, too
         return state.live_rows[matrix.indices], matrix.indptr.astype(np.int64)
-    lists = _check.id_lists(exclude, "exclude", n)
+    lists = _checks.id_lists(exclude, "exclude", n)
     for ids in lists:
         state.same_kind(ids)
     places = state.find(np.concatenate([*lists, state.no_ids()]))

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import core
+from tessella._kernels import core
 from tessella.results import SearchResult
 
 QUERIES_PER_BATCH = 128

@@ -7,7 +7,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 
 POSTING_BLOCK = 2**16
 LARGEST_IMPACT = 127
@@ -50,12 +50,12 @@ class Postings:
         """Refuse arrays that do not belong together, as only a forged file has."""
         n_lists, n_entries = len(self.slots), len(self.places)
         n_blocks = -(-n // POSTING_BLOCK)
-        _check.expect(self.places, "places", np.uint16, (n_entries,))
-        _check.expect(self.impacts, "impacts", np.int8, (n_entries,))
-        _check.expect(self.slots, "slots", np.int64, (n_lists,))
-        _check.expect(self.starts, "starts", np.int64, (n_lists + 1,))
-        _check.expect(self.scales, "scales", np.float32, (n_lists,))
-        _check.expect(self.block_lists, "block_lists", np.int64, (n_blocks + 1,))
+        _checks.expect(self.places, "places", np.uint16, (n_entries,))
+        _checks.expect(self.impacts, "impacts", np.int8, (n_entries,))
+        _checks.expect(self.slots, "slots", np.int64, (n_lists,))
+        _checks.expect(self.starts, "starts", np.int64, (n_lists + 1,))
+        _checks.expect(self.scales, "scales", np.float32, (n_lists,))
+        _checks.expect(self.block_lists, "block_lists", np.int64, (n_blocks + 1,))
         for name, pointers, end in (("starts", self.starts, n_entries), ("block_lists", self.block_lists, n_lists)):
             if pointers[0] != 0 or pointers[-1] != end or (np.diff(pointers) < 0).any():
                 raise ValueError(f"{name} do not run from 0 to {end}")

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import core
+from tessella._kernels import core
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
 from tessella.versions.version import State

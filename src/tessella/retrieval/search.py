@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
-from tessella._core import thread_count
+from tessella import _checks
+from tessella._threads import thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.filters import filters_for
 from tessella.retrieval.found import Found
@@ -28,10 +28,10 @@ def search(
         found = serve_one(state, ready, k, way) if serves(state, k, way) else None
         if found is not None:
             return found
-    array = _check.numbers(queries, "queries") if ready is None else ready
+    array = _checks.numbers(queries, "queries") if ready is None else ready
     single = array.ndim == 1
     asked = array[None] if single else array
-    if single and _check.is_list_of_ids(exclude):
+    if single and _checks.is_list_of_ids(exclude):
         exclude = [exclude]
     found = _search_many(state, asked, k, options, exclude, allow, count, ready=ready is not None)
     return SearchResult(*(part[0] for part in found)) if single else found
@@ -49,16 +49,16 @@ def _search_many(
     ready: bool,
 ) -> SearchResult:
     """The answers to queries with filters. Those that are `ready` are looked at only if the server refuses them."""
-    asked = queries if ready else _check.all_factors(queries, "queries", state.fitted.n_factors)
-    wanted = _check.whole_number(k, "k", 1, MAX_ROWS)
+    asked = queries if ready else _checks.all_factors(queries, "queries", state.fitted.n_factors)
+    wanted = _checks.whole_number(k, "k", 1, MAX_ROWS)
     way = way_for(state, wanted, options)
     shares = filters_for(state, len(asked), exclude, allow)
     if len(shares) == 1 and serves(state, wanted, way, shares[0][1]):
         found = serve(state, asked, wanted, way, shares[0][1], threads)
         if found is not None:
             return found
-    asked = _check.all_factors(asked, "queries", state.fitted.n_factors) if ready else asked
-    _check.products_fit(asked, state.longest, "queries")
+    asked = _checks.all_factors(asked, "queries", state.fitted.n_factors) if ready else asked
+    _checks.products_fit(asked, state.longest, "queries")
     best = Found.empty(len(asked), min(wanted, max(1, state.n_live)))
     for part, filters in shares:
         search_by(way, state, asked[part], filters, best.part(part), thread_count(threads))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import run_blocks, thread_count
+from tessella._threads import run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import QUERIES_PER_BATCH, batches

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tessella import _core
+from tessella import _kernels
 from tessella.retrieval.codes import LARGEST_QUERY_CODE, LONGEST_QUERY_CODE
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def server_for(state: "State") -> Any:
     """The native server of a version, or None where the twins run or there is nothing to serve."""
-    running = _core.core()
-    if running.simd == _core.TWINS or not state.n_live:
+    running = _kernels.core()
+    if running.simd == _kernels.TWINS or not state.n_live:
         return None
     fitted = state.fitted
-    server = _core.native().Server(
+    server = _kernels.native().Server(
         fitted.n_factors, state.longest, fitted.axes.head, LARGEST_QUERY_CODE, LONGEST_QUERY_CODE, running.level
     )
     if fitted.tiling is not None:

@@ -5,7 +5,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import core, run_blocks
+from tessella._kernels import core
+from tessella._threads import run_blocks
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found, batches
 from tessella.retrieval.scoring import score_all

@@ -11,9 +11,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella._cached import cached
-from tessella._core import core, run_blocks
+from tessella._kernels import core
+from tessella._threads import run_blocks
 from tessella.retrieval.clustering import learn_centres, squared_norms
 from tessella.retrieval.codes import rounding_room
 
@@ -65,11 +66,11 @@ class LearnedTiles:
             if self.n_tiles != "auto":
                 raise ValueError(f"n_tiles is {self.n_tiles!r}, but must be a whole number or 'auto'.")
         else:
-            object.__setattr__(self, "n_tiles", _check.whole_number(self.n_tiles, "n_tiles", 1, MOST_TILES))
-        object.__setattr__(self, "spill", _check.whole_number(self.spill, "spill", 1, 2))
-        if _check.whole_number(self.code_bits, "code_bits", 1) != 8:
+            object.__setattr__(self, "n_tiles", _checks.whole_number(self.n_tiles, "n_tiles", 1, MOST_TILES))
+        object.__setattr__(self, "spill", _checks.whole_number(self.spill, "spill", 1, 2))
+        if _checks.whole_number(self.code_bits, "code_bits", 1) != 8:
             raise ValueError(f"code_bits is {self.code_bits}, but must be 8.")
-        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
+        object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def count_for(self, n_items: int) -> int:
         """How many centres to learn from so many items."""
@@ -119,9 +120,9 @@ class CodedRows:
     def check(self, n: int, n_factors: int) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
         padded = -(-n // GROUP) * GROUP
-        _check.expect(self.codes, "tile_codes", np.int8, (padded * code_size(n_factors),))
-        _check.expect(self.offsets, "tile_offsets", np.int16, (padded,))
-        _check.expect(self.scales, "tile_scales", np.float32, (padded,))
+        _checks.expect(self.codes, "tile_codes", np.int8, (padded * code_size(n_factors),))
+        _checks.expect(self.offsets, "tile_offsets", np.int16, (padded,))
+        _checks.expect(self.scales, "tile_scales", np.float32, (padded,))
         if not np.isfinite(self.scales).all() or (self.scales < 0).any():
             raise ValueError("not all scales of tiles are finite")
 
@@ -284,9 +285,9 @@ class Filed:
     def check(self, n: int, n_tiles: int, n_factors: int) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
         n_filed = len(self.places)
-        _check.expect(self.places, "tile_places", np.int32, (n_filed,))
-        _check.expect(self.starts, "tile_starts", np.int32, (n_tiles + 2,))
-        _check.expect(self.radii, "tile_radii", np.float32, (-(-n_tiles // GROUP) * GROUP,))
+        _checks.expect(self.places, "tile_places", np.int32, (n_filed,))
+        _checks.expect(self.starts, "tile_starts", np.int32, (n_tiles + 2,))
+        _checks.expect(self.radii, "tile_radii", np.float32, (-(-n_tiles // GROUP) * GROUP,))
         if not np.array_equal(np.unique(self.places), np.arange(n)) or n_filed > 2 * n:
             raise ValueError("tiles do not hold every item")
         rising = np.diff(self.places) > 0

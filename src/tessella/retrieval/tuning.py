@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _check
-from tessella._core import thread_count
+from tessella import _checks
+from tessella._threads import thread_count
 from tessella.results import EXACT, Plan, Trial
 from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.filters import filters_for
@@ -43,10 +43,10 @@ def sample_for(state: State, queries: ArrayLike | None) -> NDArray[np.float32] |
     """Queries to measure recall with, checked, if there are any."""
     if queries is None:
         return None
-    asked = _check.all_factors(queries, "queries", state.fitted.n_factors)
+    asked = _checks.all_factors(queries, "queries", state.fitted.n_factors)
     if not len(asked):
         raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
-    _check.products_fit(asked, state.longest, "queries")
+    _checks.products_fit(asked, state.longest, "queries")
     return asked
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.retrieval.exact import search_exactly
 from tessella.retrieval.filters import Filters
 from tessella.retrieval.found import Found
@@ -55,11 +55,11 @@ def way_for(state: State, k: int, options: Options) -> Way:
     untold = options == AS_PLANNED and options.exact is False and type(options.min_overlap) is int
     if untold and plan.way != "slots" and k <= MOST_REPEATED:
         return EXACTLY if plan.way == "exact" else _planned(plan.reach)
-    _check.true_or_false(options.exact, "exact")
-    reach = None if options.reach is None else _check.number_between(options.reach, "reach", 0.0, 1.0)
-    budget = None if options.budget is None else _check.whole_number(options.budget, "budget", 1)
-    max_slots = None if options.max_slots is None else _check.whole_number(options.max_slots, "max_slots", 1)
-    overlap = _check.whole_number(options.min_overlap, "min_overlap", 1)
+    _checks.true_or_false(options.exact, "exact")
+    reach = None if options.reach is None else _checks.number_between(options.reach, "reach", 0.0, 1.0)
+    budget = None if options.budget is None else _checks.whole_number(options.budget, "budget", 1)
+    max_slots = None if options.max_slots is None else _checks.whole_number(options.max_slots, "max_slots", 1)
+    overlap = _checks.whole_number(options.min_overlap, "min_overlap", 1)
     by_slots = budget is not None or max_slots is not None or overlap > 1
     if reach is not None and state.fitted.tiling is None:
         raise ValueError("reach is for tiles, but the index has none; build it with schema=tessella.LearnedTiles().")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._core import give_way, thread_count
+from tessella._threads import give_way, thread_count
 from tessella.mapping.schema import Schema
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.retrieval.tuning import choose, may_gain, tuned

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
 from tessella.results import EXACT, plan_from_json, plan_to_json
@@ -57,10 +57,10 @@ def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
 def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> State:
     """The version that `snapshot` took; arrays that do not belong together are refused."""
     try:
-        n, n_factors = int(facts["n_items"]), _check.n_factors(facts["n_factors"])
+        n, n_factors = int(facts["n_items"]), _checks.n_factors(facts["n_factors"])
         fitted = _restore_fitted(arrays, facts, n_factors)
-        texts, version = facts["text_ids"], _check.whole_number(facts["version"], "version", 0)
-        _check.true_or_false(texts, "text_ids")
+        texts, version = facts["text_ids"], _checks.whole_number(facts["version"], "version", 0)
+        _checks.true_or_false(texts, "text_ids")
         plan = plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT  # format 1
         _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
@@ -69,14 +69,14 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         codes.check(n, fitted.axes)
         postings.check(n)
-        _check.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
-        _check.expect(arrays["rows"], "rows", np.int32, (n,))
-        _check.expect(arrays["is_new"], "is_new", np.uint8, (n,))
+        _checks.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
+        _checks.expect(arrays["rows"], "rows", np.int32, (n,))
+        _checks.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
         filed = None if fitted.tiling is None else _restore_filed(arrays, n, fitted.tiling)
-        segment = Segment.over(arrays["factors"], arrays["rows"], _check.ids(ids, n), is_new, codes, postings, filed)
+        segment = Segment.over(arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, filed)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
     return State((segment,), fitted, texts, version, n, plan)
@@ -102,18 +102,18 @@ def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
 
 
 def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
-    basis = _check.rotation(arrays["basis"], "basis")
-    _check.expect(basis, "basis", np.float64, (n_factors, n_factors))
+    basis = _checks.rotation(arrays["basis"], "basis")
+    _checks.expect(basis, "basis", np.float64, (n_factors, n_factors))
     if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
         raise ValueError("the basis is not orthonormal")
-    _check.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
+    _checks.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
     schema = Schema.from_json(facts["schema"])
     rotation = basis if schema.learns_axes else None
     if "rotation" in arrays:
-        rotation = _check.rotation(arrays["rotation"])
-        _check.expect(rotation, "rotation", np.float64, (n_factors, n_factors))
+        rotation = _checks.rotation(arrays["rotation"])
+        _checks.expect(rotation, "rotation", np.float64, (n_factors, n_factors))
     sparse_map = SparseMap(schema)
-    sparse_map._restore(n_factors, _check.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
+    sparse_map._restore(n_factors, _checks.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
     return Fitted(sparse_map, basis, arrays["spectrum"], _restore_tiling(arrays, facts, n_factors))
 
 
@@ -121,10 +121,10 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
     if "tiles" not in facts:
         return None
     centres = arrays["centres"]
-    _check.expect(centres, "centres", np.float32, (len(centres), n_factors))
+    _checks.expect(centres, "centres", np.float32, (len(centres), n_factors))
     if not len(centres) or not np.isfinite(centres).all():
         raise ValueError("there are no centres, or not all are finite")
-    long_norm = _check.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
+    long_norm = _checks.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
     return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm)
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tessella import _reference
 from tessella._cached import cached
-from tessella._core import core, give_way, run_blocks
+from tessella._kernels import core
+from tessella._threads import give_way, run_blocks
 from tessella.mapping.axes import principal_axes
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import BlockMapper, SparseMap

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
+from tessella.paper import _checks as _paper_checks
 from tessella.paper.baselines.hashing import MAX_TABLES, Hashes, random_directions
 
 
@@ -52,10 +53,10 @@ class ConcomitantRank(Hashes):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "l", _check.whole_number(self.l, "l", 2, 4096))
-        object.__setattr__(self, "tables", _check.whole_number(self.tables, "tables", 1, MAX_TABLES))
-        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
-        object.__setattr__(self, "length", _check.code_length(self.length, self.l))
+        object.__setattr__(self, "l", _checks.whole_number(self.l, "l", 2, 4096))
+        object.__setattr__(self, "tables", _checks.whole_number(self.tables, "tables", 1, MAX_TABLES))
+        object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
+        object.__setattr__(self, "length", _paper_checks.code_length(self.length, self.l))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
         """The vectors to project on, of shape (tables, length * l, n_factors).

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from tessella import _check
+from tessella import _checks
+from tessella.paper import _checks as _paper_checks
 
 MAX_BITS = 62
 MAX_TABLES = 1024
@@ -74,7 +75,7 @@ class Hashes:
         item_factors : array_like of shape (n_items, n_factors)
             At least one row. Fitting again forgets earlier items.
         """
-        matrix = _check.items_to_fit(item_factors)
+        matrix = _paper_checks.items_to_fit(item_factors)
         buckets = Buckets.of(self._codes(matrix, "item_factors"), matrix.shape[1])
         object.__setattr__(self, "_buckets", buckets)  # the parameters are frozen, what is fitted is not
         return self
@@ -92,8 +93,8 @@ class Hashes:
         counts : scipy.sparse.csr_array of int32, shape (n_queries, n_items)
             An item is a candidate where it is stored.
         """
-        buckets = _check.fitted(self._buckets, self)
-        return buckets.shared(self._codes(_check.factors(queries, "queries", buckets.n_factors), "queries"))
+        buckets = _paper_checks.fitted(self._buckets, self)
+        return buckets.shared(self._codes(_checks.factors(queries, "queries", buckets.n_factors), "queries"))
 
     def codes(self, factors: ArrayLike) -> NDArray[np.int64]:
         """The codes of factors; they need no `fit`.
@@ -108,13 +109,13 @@ class Hashes:
         codes : ndarray of int64, shape (n, tables)
             -1 for a factor of zeros, which has no direction.
         """
-        return self._codes(_check.factors(factors, "factors"), "factors")
+        return self._codes(_checks.factors(factors, "factors"), "factors")
 
     def _codes(self, matrix: NDArray[np.generic], name: str) -> NDArray[np.int64]:
         directions = self.directions(matrix.shape[1])
         codes = np.empty((len(matrix), self.tables), np.int64)
-        for rows in _check.row_blocks(matrix):
-            block = _check.block(matrix, rows, name).astype(np.float64)
+        for rows in _checks.row_blocks(matrix):
+            block = _checks.block(matrix, rows, name).astype(np.float64)
             for table, vectors in enumerate(directions):
                 codes[rows, table] = self._code(block @ vectors.T)
             codes[rows][~block.any(axis=1)] = -1
@@ -123,7 +124,7 @@ class Hashes:
 
 def random_directions(tables: int, n_projections: int, n_factors: int, seed: int) -> NDArray[np.float64]:
     """Gaussian vectors of shape (tables, n_projections, n_factors); more tables begin with those of fewer."""
-    shape = (tables, n_projections, _check.n_factors(n_factors))
+    shape = (tables, n_projections, _checks.n_factors(n_factors))
     return np.random.default_rng(seed).standard_normal(shape)
 
 

@@ -8,7 +8,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from tessella import _check
+from tessella import _checks
+from tessella.paper import _checks as _paper_checks
 
 MAX_DEPTH = 24
 _ELEMENTS_AT_ONCE = 2**20
@@ -72,8 +73,8 @@ class PCATree:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "depth", _check.whole_number(self.depth, "depth", 1, MAX_DEPTH))
-        object.__setattr__(self, "spill", _check.number_between(self.spill, "spill", 0, 0.5))
+        object.__setattr__(self, "depth", _checks.whole_number(self.depth, "depth", 1, MAX_DEPTH))
+        object.__setattr__(self, "spill", _checks.number_between(self.spill, "spill", 0, 0.5))
 
     def fit(self, item_factors: ArrayLike) -> Self:
         """Grow the tree.
@@ -83,9 +84,9 @@ class PCATree:
         item_factors : array_like of shape (n_items, n_factors)
             At least 2^depth rows. Fitting again forgets earlier items.
         """
-        _check.items_to_fit(item_factors)
-        items = _check.all_factors(item_factors, "item_factors")
-        _check.leaves_fit(self.depth, len(items))
+        _paper_checks.items_to_fit(item_factors)
+        items = _checks.all_factors(item_factors, "item_factors")
+        _paper_checks.leaves_fit(self.depth, len(items))
         object.__setattr__(self, "_tree", _grown(items, self.depth))
         return self
 
@@ -119,7 +120,7 @@ class PCATree:
             From 0 to 0.5.
         """
         other = replace(self, spill=spill)
-        object.__setattr__(other, "_tree", _check.fitted(getattr(self, "_tree", None), self))
+        object.__setattr__(other, "_tree", _paper_checks.fitted(getattr(self, "_tree", None), self))
         return other
 
     def visits(self, queries: ArrayLike) -> Visits:
@@ -136,8 +137,8 @@ class PCATree:
         return Visits(np.bincount(rows, minlength=len(asked)), np.bincount(passed, minlength=len(asked)))
 
     def _asked(self, queries: ArrayLike) -> tuple[Tree, NDArray[np.float32]]:
-        tree: Tree = _check.fitted(getattr(self, "_tree", None), self)
-        return tree, _check.all_factors(queries, "queries", tree.directions.shape[1])
+        tree: Tree = _paper_checks.fitted(getattr(self, "_tree", None), self)
+        return tree, _checks.all_factors(queries, "queries", tree.directions.shape[1])
 
     def _routes(self, tree: Tree, asked: NDArray[np.float32]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Pairs of query and node, for each level from the root to the leaves."""

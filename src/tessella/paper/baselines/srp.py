@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
 from tessella.paper.baselines.hashing import MAX_BITS, MAX_TABLES, Hashes, random_directions, sign_codes
 
 
@@ -38,9 +38,9 @@ class SignRandomProjection(Hashes):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "bits", _check.whole_number(self.bits, "bits", 1, MAX_BITS))
-        object.__setattr__(self, "tables", _check.whole_number(self.tables, "tables", 1, MAX_TABLES))
-        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
+        object.__setattr__(self, "bits", _checks.whole_number(self.bits, "bits", 1, MAX_BITS))
+        object.__setattr__(self, "tables", _checks.whole_number(self.tables, "tables", 1, MAX_TABLES))
+        object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
         """The hyperplanes' normals, of shape (tables, bits, n_factors).

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _check
+from tessella import _checks
+from tessella.paper import _checks as _paper_checks
 from tessella.paper.baselines.hashing import MAX_BITS, MAX_TABLES, Hashes, random_directions, sign_codes
 
 
@@ -47,10 +48,10 @@ class Superbit(Hashes):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        object.__setattr__(self, "bits", _check.whole_number(self.bits, "bits", 1, MAX_BITS))
-        object.__setattr__(self, "tables", _check.whole_number(self.tables, "tables", 1, MAX_TABLES))
-        object.__setattr__(self, "depth", _check.whole_number(self.depth, "depth", 1, self.bits))
-        object.__setattr__(self, "seed", _check.whole_number(self.seed, "seed", 0))
+        object.__setattr__(self, "bits", _checks.whole_number(self.bits, "bits", 1, MAX_BITS))
+        object.__setattr__(self, "tables", _checks.whole_number(self.tables, "tables", 1, MAX_TABLES))
+        object.__setattr__(self, "depth", _checks.whole_number(self.depth, "depth", 1, self.bits))
+        object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
         """Vectors of unit length, orthogonal within each batch, of shape (tables, bits, n_factors).
@@ -61,7 +62,7 @@ class Superbit(Hashes):
             How many coordinates factors have, at least `depth`.
         """
         drawn = random_directions(self.tables, self.bits, n_factors, self.seed)
-        _check.depth_fits(self.depth, drawn.shape[2])
+        _paper_checks.depth_fits(self.depth, drawn.shape[2])
         for first in range(0, self.bits, self.depth):
             batch = slice(first, first + self.depth)
             axes, triangle = np.linalg.qr(drawn[:, batch].transpose(0, 2, 1))

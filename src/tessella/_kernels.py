@@ -1,16 +1,11 @@
-"""The border to the native core: which kernels run, at which SIMD level, on how many threads."""
+"""The border to the native core: which kernels run, and at which SIMD level."""
 
 import functools
 import importlib.metadata
-import operator
 import os
 import platform
 import sys
-import threading
-import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _reference
+from tessella._threads import thread_count
 
 _native: ModuleType | None
 try:
@@ -288,74 +284,6 @@ def native() -> ModuleType:
     if _native is None:
         raise RuntimeError("the native core was not built")
     return _native
-
-
-def thread_count(threads: int | None) -> int:
-    """How many threads to use: `threads`, or every CPU this process may use."""
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        count = operator.index(threads)
-    except TypeError:
-        raise TypeError(f"threads is a whole number or None, not {type(threads).__name__}.") from None
-    if isinstance(threads, bool):
-        raise TypeError("threads is a whole number or None, not bool.")
-    if count < 1:
-        raise ValueError(f"threads is {threads}, but at least 1 is needed; None uses every CPU.")
-    return count
-
-
-def give_way() -> None:
-    """Let other threads go on, from within a change that searches should not wait for.
-
-    Python takes the interpreter from a busy thread only every 5 ms, the time of a thousand answers.
-    """
-    time.sleep(1e-6)
-
-
-def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: int) -> None:
-    """Call `work` for every block, on `threads` threads counting the caller's; raise the error of the first bad block.
-
-    Kernels release the GIL, so blocks run side by side. The helping threads end with the call, so a process may fork at
-    any other time, and an interrupt waits only for the blocks under way.
-    """
-    if len(blocks) == 1:
-        work(blocks[0])
-        return
-    todo = deque(enumerate(blocks))
-    errors: dict[int, BaseException] = {}
-
-    def drain() -> None:
-        while True:
-            try:
-                number, block = todo.popleft()
-            except IndexError:
-                return
-            try:
-                work(block)
-            except BaseException as error:  # noqa: BLE001
-                todo.clear()
-                errors[number] = error
-                return
-
-    helpers = [threading.Thread(target=drain) for _ in range(min(threads, len(blocks)) - 1)]
-    try:
-        for helper in helpers:
-            helper.start()
-        drain()
-        _join(helpers)
-    except BaseException:  # an interrupt, or a thread that cannot be had, leaves no other running
-        todo.clear()
-        _join(helpers)
-        raise
-    if errors:
-        raise errors[min(errors)]
-
-
-def _join(helpers: Sequence[threading.Thread]) -> None:
-    for helper in helpers:
-        if helper.ident is not None:  # it was started
-            helper.join()
 
 
 def show_config() -> None:
