@@ -7,6 +7,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella._kernels import core
+from tessella._threads import cut
 
 MAX_FACTORS = 4096
 _ELEMENTS_PER_BLOCK = 2**19
