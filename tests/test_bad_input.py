@@ -209,7 +209,7 @@ def test_a_failed_fit_changes_nothing():
 
 
 def test_the_first_bad_row_is_named_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr("tessella._checks.factors._ELEMENTS_PER_BLOCK", 3)
+    monkeypatch.setattr("tessella._checks._factors._ELEMENTS_PER_BLOCK", 3)
     factors = np.ones((200, 3), np.float32)
     factors[[60, 61, 150]] = np.nan
     for threads in (1, 2, 7):

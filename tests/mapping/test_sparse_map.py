@@ -151,7 +151,7 @@ def test_threads_batches_and_levels_change_nothing(schema, rng, monkeypatch):
     monkeypatch.delenv("TESSELLA_SIMD")
     if _kernels._native is None:
         monkeypatch.setenv("TESSELLA_SIMD", "numpy")
-    monkeypatch.setattr("tessella._checks.factors._ELEMENTS_PER_BLOCK", 33 * 37)
+    monkeypatch.setattr("tessella._checks._factors._ELEMENTS_PER_BLOCK", 33 * 37)
     for threads in (1, 2, 7):
         assert same(mapper.transform(factors, threads=threads), expected)
     parts = [mapper.transform(factors[first : first + 99]) for first in range(0, 700, 99)]

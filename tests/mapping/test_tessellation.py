@@ -177,7 +177,7 @@ def test_shape_follows_the_input(tessellation):
 def test_threads_and_batches_change_nothing(tessellation, rng, monkeypatch):
     factors = rng.standard_normal((500, 30)).astype(np.float32)
     expected = tessellation.tiles(factors, threads=1)
-    monkeypatch.setattr("tessella._checks.factors._ELEMENTS_PER_BLOCK", 30 * 41)
+    monkeypatch.setattr("tessella._checks._factors._ELEMENTS_PER_BLOCK", 30 * 41)
     for threads in (1, 2, 7):
         np.testing.assert_array_equal(tessellation.tiles(factors, threads=threads), expected)
     np.testing.assert_array_equal(np.concatenate([tessellation.tiles(row[None]) for row in factors]), expected)

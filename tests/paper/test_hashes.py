@@ -188,7 +188,7 @@ def test_fitting_again_forgets(rng):
 def test_blocks_change_nothing(rng, monkeypatch):
     items = rng.standard_normal((200, 5)).astype(np.float32)
     expected = [hashes.codes(items) for hashes in HASHES]
-    monkeypatch.setattr("tessella._checks.factors._ELEMENTS_PER_BLOCK", 5 * 17)
+    monkeypatch.setattr("tessella._checks._factors._ELEMENTS_PER_BLOCK", 5 * 17)
     for hashes, codes in zip(HASHES, expected, strict=True):
         np.testing.assert_array_equal(hashes.codes(items), codes)
 

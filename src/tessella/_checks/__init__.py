@@ -4,7 +4,7 @@ A check may stand elsewhere only where it belongs to one class alone, such as th
 the bytes of a file, or where it is the command line's; measures and baselines have theirs in `paper/_checks.py`.
 """
 
-from tessella._checks.factors import (
+from tessella._checks._factors import (
     MAX_FACTORS,
     all_factors,
     block,
@@ -19,7 +19,7 @@ from tessella._checks.factors import (
     row_blocks,
     unchecked_block,
 )
-from tessella._checks.ids import (
+from tessella._checks._ids import (
     auto_or_one_of,
     excluding_shape,
     id_lists,
@@ -28,8 +28,8 @@ from tessella._checks.ids import (
     is_list_of_lists,
     may_be_id,
 )
-from tessella._checks.mapping import levels, n_factors, rotation, slot_count, tiles
-from tessella._checks.values import number_at_least, number_between, one_of, true_or_false, whole_number
+from tessella._checks._mapping import levels, n_factors, rotation, slot_count, tiles
+from tessella._checks._values import number_at_least, number_between, one_of, true_or_false, whole_number
 
 __all__ = [
     "MAX_FACTORS",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tessella import _checks
 from tessella._cached import cached
 from tessella._kernels import core
-from tessella._threads import cut, run_blocks
+from tessella._threads import run_blocks
 from tessella.retrieval.clustering import learn_centres, squared_norms
 from tessella.retrieval.codes import rounding_room
 

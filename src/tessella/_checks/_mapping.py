@@ -5,8 +5,8 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella._checks.factors import MAX_FACTORS, numbers
-from tessella._checks.values import whole_number
+from tessella._checks._factors import MAX_FACTORS, numbers
+from tessella._checks._values import whole_number
 
 MAX_LEVELS = 127
 
