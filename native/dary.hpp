@@ -5,8 +5,8 @@
 // concave line of vertices (squared norm, dot), and the best tile is one of them.
 //
 // Most vertices are ruled out unseen. In lanes, in float, the line is measured at a few rungs between two scales, a
-// scale being 1 / (2 slope), so that a rung is the row multiplied by its scale and rounded. No vertex between two rungs
-// lies above the tangents through them, and the ratio is convex in (squared norm, dot), so where the tangents
+// scale being 1 / (2 slope), so that a rung is the vector multiplied by its scale and rounded. No vertex between two
+// rungs lies above the tangents through them, and the ratio is convex in (squared norm, dot), so where the tangents
 // cross it is at least as large as at any vertex between. What this cannot rule out, with a margin wider than its
 // rounding, is measured again at finer rungs, and at last walked exactly.
 constexpr int32_t MAX_LEVELS = 127;
@@ -20,7 +20,7 @@ struct Rung {
     WholeFloats squared_norm;
 };
 
-// The scales between which the best vertex of each row lies.
+// The scales between which the best vertex of each vector lies.
 struct Span {
     WholeFloats low;
     WholeFloats high;
@@ -118,7 +118,7 @@ WholeFloats coarse(WholeFloats slope) {
     return slope;
 }
 
-// One row of the lanes, exactly. A vertex is named by how many of the sorted magnitudes have reached each level, and
+// One vector of the lanes, exactly. A vertex is named by how many of the sorted magnitudes have reached each level, and
 // takes its dot product from their running sums, so its value does not depend on how it was found.
 struct Walk {
     const float* sorted;   // magnitude i at sorted[i * LANES]
@@ -172,17 +172,17 @@ void find_best(Walk& walk) {
     }
 }
 
-void exact_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, const Workspace& space,
+void exact_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, const Workspace& space,
                  int8_t* tiles) {
     const int64_t n_wires = (n_factors + 7) / 8 * 8;
     WholeFloats* wires = reinterpret_cast<WholeFloats*>(space.lanes);
     WholeFloats* unit = reinterpret_cast<WholeFloats*>(space.unit);
     Wire reached[MAX_LEVELS];
-    for (int64_t first = 0; first < n_rows; first += LANES) {
-        const int64_t here = n_rows - first < LANES ? n_rows - first : LANES;
+    for (int64_t first = 0; first < n; first += LANES) {
+        const int64_t here = n - first < LANES ? n - first : LANES;
         load_magnitudes(factors + first * n_factors, here, n_factors, space.lanes);
         sort_lanes(space.lanes, n_factors);
-        // Near the smallest floats slopes would lose their 16 bits, so such rows are enlarged: an exact change.
+        // Near the smallest floats slopes would lose their 16 bits, so such vectors are enlarged: an exact change.
         const WholeFloats enlarged = wires[0] < 0x1p-64f ? 0x1p64f - WholeFloats{} : 1.0f - WholeFloats{};
         for (int64_t i = 0; i < n_wires; ++i) wires[i] *= enlarged;
         const WholeFloats largest = wires[0] > 0.0f ? wires[0] : 1.0f - WholeFloats{};

@@ -1,9 +1,8 @@
 // Certified exact search: queries -> the true top k. Included by kernels.cpp, once a level.
 //
-// Items lie in blocks of 64 in order of falling norm. Each has a code of small integers: its first principal
-// coordinates and the norm of the rest, so that for a query coded alike, code product + slack bounds the score from
-// above. An item whose bound is below the k-th best score is left out; the others are scored. Codes are integers and
-// sums wrap around, so a level cannot change what is left out.
+// Items lie in blocks of 64 in order of falling norm. Each has a code, so that for a query coded alike, code product +
+// slack bounds the score from above. An item whose bound is below the k-th best score is left out; the others are
+// scored. Codes are integers and sums wrap around, so a level cannot change what is left out.
 
 // The code products of a block's 64 items.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
@@ -43,18 +42,18 @@ void code_products(const uint8_t* query, const int8_t* codes, const int16_t* off
 #endif
 }
 
-// Which of them are at least `limit`, as bits.
+// Which of 64 numbers are at least `limit`, as bits.
 uint64_t reaching(const int16_t* products, int32_t limit) {
-    if (limit <= -32768) return ~uint64_t{0};
-    if (limit > 32767) return 0;
+    if (limit <= LEAST_PRODUCT) return ~uint64_t{0};
+    if (limit >= BEYOND_PRODUCTS) return 0;
     uint64_t found = 0;
 #if defined(__AVX2__)
     const __m256i bar = _mm256_set1_epi16(static_cast<int16_t>(limit - 1));
     const __m256i* sums = reinterpret_cast<const __m256i*>(products);
     for (int v = 0; v < 4; v += 2) {
         const __m256i packed =
-            _mm256_permute4x64_epi64(_mm256_packs_epi16(_mm256_cmpgt_epi16(_mm256_load_si256(sums + v), bar),
-                                                        _mm256_cmpgt_epi16(_mm256_load_si256(sums + v + 1), bar)),
+            _mm256_permute4x64_epi64(_mm256_packs_epi16(_mm256_cmpgt_epi16(_mm256_loadu_si256(sums + v), bar),
+                                                        _mm256_cmpgt_epi16(_mm256_loadu_si256(sums + v + 1), bar)),
                                      0xd8);
         found |= static_cast<uint64_t>(static_cast<uint32_t>(_mm256_movemask_epi8(packed))) << (16 * v);
     }
@@ -80,11 +79,13 @@ int16_t largest(const int16_t* products) {
 #endif
 }
 
-struct Scan {
+constexpr int64_t STRETCH_BLOCKS = 32;
+
+struct ExactScan {
     const Items& items;
-    const Codes& codes;
+    const ExactCodes& codes;
     const Queries& queries;
-    const QueryCodes& coded;
+    const ExactQueries& coded;
 };
 
 // One query and the blocks of one stretch.
@@ -92,78 +93,79 @@ struct Stretch {
     int64_t first;
     int64_t n_blocks;
     alignas(64) int16_t products[STRETCH_BLOCKS][BLOCK_ITEMS];
-    int32_t done[STRETCH_BLOCKS];         // products of at least this have been dealt with
-    uint64_t candidates[STRETCH_BLOCKS];  // items to score next, as bits
+    int32_t done[STRETCH_BLOCKS];     // products of at least this have been dealt with
+    uint64_t marked[STRETCH_BLOCKS];  // items to score next, as bits
 };
 
 // Marks the items of a block with products of at least `limit` that have not been dealt with, and has their factors on
 // the way from memory by the time they are scored.
-void mark(const Scan& scan, Stretch& stretch, int64_t block, int32_t limit) {
+void mark(const ExactScan& scan, Stretch& stretch, int64_t block, int32_t limit) {
     const int16_t* products = stretch.products[block];
     uint64_t found = reaching(products, limit);
-    if (found && stretch.done[block] <= 32767) found &= ~reaching(products, stretch.done[block]);
+    if (found && stretch.done[block] < BEYOND_PRODUCTS) found &= ~reaching(products, stretch.done[block]);
     const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
     if (scan.items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (scan.items.n_items - first)) - 1;
-    stretch.candidates[block] = found;
-    for (; found; found &= found - 1) fetch(scan.items, first + __builtin_ctzll(found));
+    stretch.marked[block] = found;
+    for (; found; found &= found - 1) prefetch(scan.items, first + __builtin_ctzll(found));
 }
 
 // Scores the marked items of a block with products of at least `limit`, which may have risen since they were marked.
-void score_marked(const Scan& scan, int64_t query, const Stretch& stretch, int64_t block, int32_t limit, Best& best,
-                  int64_t& scored) {
-    for (uint64_t left = stretch.candidates[block]; left; left &= left - 1) {
+void score_marked(const ExactScan& scan, int64_t query, const Stretch& stretch, int64_t block, int32_t limit,
+                  Heap& heap, int64_t& n_scored) {
+    for (uint64_t left = stretch.marked[block]; left; left &= left - 1) {
         const int64_t at = __builtin_ctzll(left);
         if (stretch.products[block][at] < limit) continue;
-        offer(scan.items, scan.queries, query, (stretch.first + block) * BLOCK_ITEMS + at, false, best, scored);
+        offer(scan.items, scan.queries, query, (stretch.first + block) * BLOCK_ITEMS + at, false, heap, n_scored);
     }
 }
 
 int32_t clamped(double limit) {
-    return limit > 40000.0 ? 40000 : limit < -32768.0 ? -32768 : static_cast<int32_t>(limit);
+    if (limit > static_cast<double>(BEYOND_PRODUCTS)) return BEYOND_PRODUCTS;
+    return limit < static_cast<double>(LEAST_PRODUCT) ? LEAST_PRODUCT : static_cast<int32_t>(limit);
 }
 
-// While there are fewer than k answers nothing can be left out, so the items that promise most are scored first: those
-// that reach what the best of so many blocks reach, then of twice as many, until there are k.
-void score_promising(const Scan& scan, int64_t query, Stretch& stretch, Best& best, int64_t& scored) {
-    double promises[STRETCH_BLOCKS];
+// While there are fewer than k answers nothing can be left out, so the items that may score most are scored first:
+// those that reach what the best of so many blocks reach, then of twice as many, until there are k.
+void score_best_bounded(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& heap, int64_t& n_scored) {
+    double bounds[STRETCH_BLOCKS];
     for (int64_t block = 0; block < stretch.n_blocks; ++block)
-        promises[block] =
+        bounds[block] =
             scan.codes.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
     for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly in order: the longest come first
-        const double promise = promises[block];
+        const double bound = bounds[block];
         int64_t at = block;
-        for (; at > 0 && promises[at - 1] < promise; --at) promises[at] = promises[at - 1];
-        promises[at] = promise;
+        for (; at > 0 && bounds[at - 1] < bound; --at) bounds[at] = bounds[at - 1];
+        bounds[at] = bound;
     }
-    for (int64_t deep = best.k - best.count + 1; best.count < best.k && deep < stretch.n_blocks; deep *= 2) {
+    for (int64_t deep = heap.k - heap.count + 1; !heap.is_full() && deep < stretch.n_blocks; deep *= 2) {
         int32_t limits[STRETCH_BLOCKS];
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-            limits[block] = clamped(promises[deep] / scan.codes.terms[stretch.first + block].scale);
+            limits[block] = clamped(bounds[deep] / scan.codes.terms[stretch.first + block].scale);
             mark(scan, stretch, block, limits[block]);
         }
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-            score_marked(scan, query, stretch, block, limits[block], best, scored);
+            score_marked(scan, query, stretch, block, limits[block], heap, n_scored);
             stretch.done[block] = limits[block] < stretch.done[block] ? limits[block] : stretch.done[block];
         }
     }
 }
 
 // Returns false when no later block can hold an answer.
-bool scan_stretch(const Scan& scan, int64_t query, Stretch& stretch, Best& best, int64_t& scored) {
-    const QueryTerms& terms = scan.coded.terms[query];
+bool scan_stretch(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& heap, int64_t& n_scored) {
+    const ExactQueryTerms& terms = scan.coded.terms[query];
     const int64_t code_size = scan.codes.code_size;
-    const double underflow = static_cast<double>(scan.items.n_factors) * 0x1p-148;  // what products may lose near zero
+    const double underflow = static_cast<double>(scan.items.n_factors) * UNDERFLOW_LOSS;
     const auto too_short = [&](int64_t block) {
-        return best.count == best.k &&
-               terms.norm * scan.codes.terms[block].norm + underflow < static_cast<double>(best.scores[0]);
+        return heap.is_full() &&
+               terms.norm * scan.codes.terms[block].norm + underflow < static_cast<double>(heap.worst());
     };
     const auto limit = [&](int64_t block) {
-        const BlockTerms& bounds = scan.codes.terms[stretch.first + block];
-        if (best.count < best.k) return -32768;
-        const double slack = terms.norm * bounds.error + terms.error * bounds.coded_norm + underflow;
-        return clamped((static_cast<double>(best.scores[0]) - slack) / (terms.scale * bounds.scale));
+        const BlockTerms& of_block = scan.codes.terms[stretch.first + block];
+        if (!heap.is_full()) return LEAST_PRODUCT;
+        const double slack = terms.norm * of_block.error + terms.error * of_block.coded_norm + underflow;
+        return clamped((static_cast<double>(heap.worst()) - slack) / (terms.scale * of_block.scale));
     };
-    const bool filling = best.count < best.k;
+    const bool filling = !heap.is_full();
     bool more = true;
     int64_t n_blocks = 0;
     for (; n_blocks < stretch.n_blocks; ++n_blocks) {
@@ -172,33 +174,33 @@ bool scan_stretch(const Scan& scan, int64_t query, Stretch& stretch, Best& best,
         if (!more) break;
         code_products(scan.coded.codes + query * code_size, scan.codes.codes + block * code_size * BLOCK_ITEMS,
                       scan.codes.offsets + block * BLOCK_ITEMS, code_size, stretch.products[n_blocks]);
-        stretch.done[n_blocks] = 40000;
+        stretch.done[n_blocks] = BEYOND_PRODUCTS;
         if (!filling) mark(scan, stretch, n_blocks, limit(n_blocks));
     }
     stretch.n_blocks = n_blocks;
     if (filling) {
-        score_promising(scan, query, stretch, best, scored);
+        score_best_bounded(scan, query, stretch, heap, n_scored);
         for (int64_t block = 0; block < n_blocks; ++block) mark(scan, stretch, block, limit(block));
     }
     for (int64_t block = 0; block < n_blocks; ++block)
-        if (stretch.candidates[block]) score_marked(scan, query, stretch, block, limit(block), best, scored);
+        if (stretch.marked[block]) score_marked(scan, query, stretch, block, limit(block), heap, n_scored);
     return more;
 }
 
 // A stretch of blocks small enough for the cache goes past all queries before the next.
-void exact_scan(const Items& items, const Codes& codes, const Queries& queries, const QueryCodes& coded,
-                const BestArrays& found) {
-    const Scan scan = {items, codes, queries, coded};
+void scan_exact(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
+                uint8_t* open, const TopK& best) {
+    const ExactScan scan = {items, codes, queries, coded};
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     Stretch stretch;
-    for (int64_t query = 0; query < queries.n_queries; ++query) found.open[query] = 1;
+    for (int64_t query = 0; query < queries.n_queries; ++query) open[query] = 1;
     for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
-            if (!found.open[query]) continue;
-            Best best = best_of(found, query);
+            if (!open[query]) continue;
+            Heap heap = heap_of(best, query);
             stretch.first = first;
             stretch.n_blocks = n_blocks - first < STRETCH_BLOCKS ? n_blocks - first : STRETCH_BLOCKS;
-            found.open[query] = scan_stretch(scan, query, stretch, best, found.scored[query]);
-            found.counts[query] = best.count;
+            open[query] = scan_stretch(scan, query, stretch, heap, best.n_scored[query]);
+            best.counts[query] = heap.count;
         }
 }

@@ -3,6 +3,7 @@
 // Everything below has internal linkage and no standard library: an inline function shared with another level
 // could be merged by the linker into code the processor cannot run.
 #include "kernels.hpp"
+#include "packing.hpp"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -16,8 +17,8 @@
 namespace tessella {
 namespace {
 
-// Rows sorted together, one to a lane of a register. A row's arithmetic never crosses lanes, so the width of a level
-// cannot change a result.
+// Vectors sorted together, one to a lane of a register. A vector's arithmetic never crosses lanes, so the width of a
+// level cannot change a result.
 #if defined(__AVX2__)
 constexpr int64_t LANES = 8;
 #else
@@ -26,18 +27,19 @@ constexpr int64_t LANES = 4;
 
 // In the order data flows, which is not the alphabet's.
 // clang-format off
+#include "arithmetic.hpp"
 #include "prepare.hpp"
 #include "lanes.hpp"
 #include "tessellation.hpp"
 #include "dary.hpp"
-#include "slots.hpp"
-#include "ids.hpp"
-#include "best.hpp"
-#include "codes.hpp"
+#include "slot_maps.hpp"
+#include "selection.hpp"
+#include "offers.hpp"
+#include "exact_codes.hpp"
 #include "exact.hpp"
 #include "postings.hpp"
+#include "tile_codes.hpp"
 #include "tiles.hpp"
-#include "tile_scan.hpp"
 // clang-format on
 
 }  // namespace
@@ -45,7 +47,7 @@ constexpr int64_t LANES = 4;
 const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
     static const Kernels kernels = {
         TESSELLA_TEXT(TESSELLA_LEVEL),
-        first_bad_row,
+        first_nonfinite,
         prepare,
         count_entries,
         ternary_tiles,
@@ -53,18 +55,21 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         rounded_tiles,
         fill<int32_t>,
         fill<int64_t>,
-        code_queries,
-        find_ids,
-        sort_found,
+        inner_products,
         code_items,
-        exact_scan,
-        slot_scan,
-        score_chosen,
-        code_rows,
-        code_askers,
+        code_tile_items,
         nearest_tiles,
-        rank_tiles,
-        tile_scan,
+        first_refused,
+        code_exact_queries,
+        scan_exact,
+        code_tile_queries,
+        bound_centres,
+        scan_tiles,
+        scan_postings,
+        score_candidates,
+        score_sharing,
+        score_positions,
+        sort_answers,
     };
     return kernels;
 }

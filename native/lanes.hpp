@@ -1,20 +1,20 @@
 // Rows in lanes: loaded transposed, sorted, summed. Included by kernels.cpp, once a level.
 
 // GCC's and Clang's portable vectors, of the level's register width. A wire holds one magnitude of each of LANES
-// rows: floats that are not negative order as their bits do, and only integers have a larger and a smaller that
+// vectors: floats that are not negative order as their bits do, and only integers have a larger and a smaller that
 // compilers recognise without licence to reorder arithmetic.
 typedef int32_t Wire __attribute__((vector_size(4 * LANES), may_alias));
 typedef float WholeFloats __attribute__((vector_size(4 * LANES), may_alias));
 typedef float HalfFloats __attribute__((vector_size(2 * LANES), may_alias));
 typedef double HalfDoubles __attribute__((vector_size(4 * LANES), may_alias));
 
-// |factors| of up to LANES rows, a row to a lane, with zero wires up to a multiple of 8.
-void load_magnitudes(const float* factors, int64_t n_rows, int64_t n_factors, float* lanes) {
+// |factors| of up to LANES vectors, a vector to a lane, with zero wires up to a multiple of 8.
+void load_magnitudes(const float* factors, int64_t n, int64_t n_factors, float* lanes) {
     for (int64_t j = n_factors; j % 8 != 0; ++j)
         for (int64_t l = 0; l < LANES; ++l) lanes[j * LANES + l] = 0.0f;
     for (int64_t l = 0; l < LANES; ++l)
         for (int64_t j = 0; j < n_factors; ++j)
-            lanes[j * LANES + l] = l < n_rows ? __builtin_fabsf(factors[l * n_factors + j]) : 0.0f;
+            lanes[j * LANES + l] = l < n ? __builtin_fabsf(factors[l * n_factors + j]) : 0.0f;
 }
 
 void order(Wire& upper, Wire& lower) {

@@ -1,124 +1,47 @@
-// Slots search: queries -> the items with the largest partial products over shared slots -> scores (P12, weighed).
+// Slots search: queries -> the items with the largest partial products over shared slots -> scores (P12, weighted).
 // Included by kernels.cpp, once a level.
 //
-// Postings lie in blocks of 65,536 items, so that a block's partial products stay in the cache and a place takes two
+// Postings lie in blocks of 65,536 items, so that a block's partial products stay in the cache and a position takes two
 // bytes. Along a list impacts fall in size, so what adds little is left out at its end. All sums are of integers.
 
-// The `wanted`-th largest of different keys that lie from low to high. Counts keys by their leading bits and looks
-// again at those with the bits on the border, so most are neither moved nor sorted.
-uint64_t find_largest(const uint64_t* keys, int64_t count, int64_t wanted, uint64_t low, uint64_t high) {
-    constexpr int64_t FEW = 32;
-    while (true) {
-        const int width = high > low ? 64 - __builtin_clzll(high - low) : 0;
-        const int shift = width > 8 ? width - 8 : 0;
-        int32_t counts[256] = {};
-        for (int64_t i = 0; i < count; ++i)
-            if (keys[i] >= low && keys[i] <= high) ++counts[(keys[i] - low) >> shift];
-        int border = 255;
-        while (counts[border] < wanted) wanted -= counts[border--];
-        low += static_cast<uint64_t>(border) << shift;
-        if (shift == 0) return low;
-        high = low + ((uint64_t{1} << shift) - 1);
-        if (counts[border] > FEW) continue;
-        uint64_t few[FEW];
-        int64_t n_few = 0;
-        for (int64_t i = 0; i < count; ++i) {
-            if (keys[i] < low || keys[i] > high) continue;
-            int64_t at = n_few++;
-            for (; at > 0 && few[at - 1] < keys[i]; --at) few[at] = few[at - 1];
-            few[at] = keys[i];
-        }
-        return few[wanted - 1];
-    }
-}
-
-int64_t smallest_of(const uint64_t* keys, int64_t count) {
-    uint64_t least = keys[0];
-    for (int64_t i = 1; i < count; ++i) least = keys[i] < least ? keys[i] : least;
-    int64_t at = 0;
-    while (keys[at] != least) ++at;
-    return at;
-}
-
-// Keeps the `wanted` largest of more keys than that, in their order, and returns the smallest of them.
-uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
-    constexpr int64_t FEW = 8;  // are as soon dropped one by one
-    if (count - wanted <= FEW) {
-        while (count > wanted) {
-            const int64_t at = smallest_of(keys, count--);
-            __builtin_memmove(keys + at, keys + at + 1, static_cast<size_t>(count - at) * sizeof *keys);
-        }
-        return keys[smallest_of(keys, count)];
-    }
-    uint64_t low = ~uint64_t{0};
-    uint64_t high = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        low = keys[i] < low ? keys[i] : low;
-        high = keys[i] > high ? keys[i] : high;
-    }
-    const uint64_t least = find_largest(keys, count, wanted, low, high);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        keys[kept] = keys[i];
-        kept += keys[i] >= least;
-    }
-    count = kept;
-    return least;
-}
-
-uint32_t bits_of(float value) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-// The entries of a query with the largest values, in their order; keys end in the entry's number.
-int64_t heaviest_entries(const QueryEntries& entries, int64_t query, int64_t max_slots, uint64_t* keys) {
+// The entries of a query with the largest values, in their order; keys end in the entry's number, from the end.
+int64_t heaviest_entries(const Entries& entries, int64_t query, int64_t max_slots, uint64_t* keys) {
     const int64_t first = entries.starts[query];
     int64_t count = entries.starts[query + 1] - first;
     for (int64_t i = 0; i < count; ++i)
-        keys[i] = static_cast<uint64_t>(bits_of(entries.values[first + i]) & 0x7fffffffu) << 32 |
-                  (0xffffffffu - static_cast<uint64_t>(i));
+        keys[i] = candidate_of(static_cast<int32_t>(bits_of(entries.values[first + i]) & 0x7fffffffu), i);
     if (count > max_slots) keep_largest(keys, count, max_slots);
     return count;
 }
 
-// Where an ascending array holds a value, or -1.
-int64_t index_of(const int64_t* values, int64_t low, int64_t high, int64_t value) {
-    const int64_t end = high;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (values[middle] < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && values[low] == value ? low : -1;
+// The list of a slot in a block of postings, or -1.
+int64_t list_of(const Postings& postings, int64_t block, int64_t slot) {
+    return index_of(postings.slots, postings.block_lists[block], postings.block_lists[block + 1], slot);
 }
 
-struct WeighedList {
+struct WeightedList {
     int64_t start;
     int64_t stop;
     int32_t weight;
 };
 
 template <bool counting>
-void add_entries(const Postings& postings, int64_t from, int64_t to, int32_t weight, const SlotScratch& scratch) {
-    const uint16_t* __restrict places = postings.places + from;
+void add_entries(const Postings& postings, int64_t from, int64_t to, int32_t weight, const SlotsScratch& scratch) {
+    const uint16_t* __restrict positions = postings.positions + from;
     const int8_t* __restrict impacts = postings.impacts + from;
     int32_t* __restrict sums = scratch.sums;
     uint8_t* __restrict touched = scratch.touched;
     for (int64_t entry = 0; entry < to - from; ++entry) {
-        const uint32_t place = places[entry];
-        sums[place] += weight * impacts[entry];
-        touched[place / STRIDE] = 1;
-        if constexpr (counting) ++scratch.overlaps[place];
+        const uint32_t at = positions[entry];
+        sums[at] += weight * impacts[entry];
+        touched[at / STRIDE] = 1;
+        if constexpr (counting) ++scratch.overlaps[at];
     }
 }
 
 // Adds a list's contributions of at least `least`, in strides.
-void add_list(const Postings& postings, const WeighedList& list, int32_t least, bool counting,
-              const SlotScratch& scratch) {
+void add_list(const Postings& postings, const WeightedList& list, int32_t least, bool counting,
+              const SlotsScratch& scratch) {
     for (int64_t from = list.start; from < list.stop; from += STRIDE) {
         const int32_t contribution = list.weight * postings.impacts[from];
         if ((contribution < 0 ? -contribution : contribution) < least) break;
@@ -149,7 +72,7 @@ int32_t largest_sum(const int32_t* sums) {
 #endif
 }
 
-// The places of a stride with sums above `cutoff`, as bits.
+// The positions of a stride with sums above `cutoff`, as bits.
 uint64_t above(const int32_t* sums, int32_t cutoff) {
     uint64_t found = 0;
 #if defined(__AVX2__)
@@ -173,19 +96,19 @@ void clear(int32_t* sums) {
 #endif
 }
 
-// A query's chosen items while a segment goes past.
-struct Choice {
+// A query's candidates while a segment goes past.
+struct Chosen {
     uint64_t* keys;
     int64_t count;
     int64_t budget;
     int32_t cutoff;  // a partial product must be larger: there are `budget` that are at least as large
 
     void shrink() {
-        if (count > budget) cutoff = static_cast<int32_t>(keep_largest(keys, count, budget) >> 32);
+        if (count > budget) cutoff = product_of(keep_largest(keys, count, budget));
     }
 };
 
-// Some strides of a block with the largest sum of each: sum << 32 | stride.
+// Some strides of a block, each with its largest sum in front.
 struct Strides {
     uint64_t keys[POSTING_BLOCK / STRIDE];
     int64_t count;
@@ -195,31 +118,30 @@ struct BlockOfSums {
     const Items& items;
     const Queries& queries;
     int64_t query;
-    int64_t first;  // place
+    int64_t first;  // position
     int64_t min_overlap;
-    const SlotScratch& scratch;
+    const SlotsScratch& scratch;
 };
 
-// Adds a block's items with sums above `cutoff` to the choice; returns whether it shrank on the way, so that no more
+// Adds a block's items with sums above `cutoff` to the chosen; returns whether it shrank on the way, so that no more
 // than its budget is left of what was there before.
-bool take(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Choice& choice) {
+bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Chosen& chosen) {
     bool shrank = false;
     for (int64_t i = 0; i < strides.count; ++i) {
-        if (static_cast<int32_t>(strides.keys[i] >> 32) <= cutoff) continue;
-        const int64_t start = static_cast<int64_t>(strides.keys[i] & 0xffffffffu) * STRIDE;
+        if (product_of(strides.keys[i]) <= cutoff) continue;
+        const int64_t start = static_cast<int64_t>(lower_of(strides.keys[i])) * STRIDE;
         for (uint64_t found = above(block.scratch.sums + start, cutoff); found; found &= found - 1) {
             const int64_t at = start + __builtin_ctzll(found);
-            const int64_t place = block.first + at;
+            const int64_t position = block.first + at;
             if (block.min_overlap > 1 && block.scratch.overlaps[at] < block.min_overlap) continue;
-            if (!present(block.items, block.queries, place) ||
-                is_excluded(block.queries, block.query, block.items.rows[place]))
+            if (!may_answer_any(block.items, block.queries.filter, position) ||
+                is_excluded(block.queries.filter, block.query, block.items.rows[position]))
                 continue;
-            choice.keys[choice.count++] = static_cast<uint64_t>(block.scratch.sums[at]) << 32 |
-                                          (0xffffffffu - static_cast<uint64_t>(block.items.base + place));
+            chosen.keys[chosen.count++] = candidate_of(block.scratch.sums[at], block.items.base + position);
         }
-        if (choice.count >= 4 * choice.budget) {
-            choice.shrink();
-            cutoff = choice.cutoff;
+        if (chosen.count >= 4 * chosen.budget) {
+            chosen.shrink();
+            cutoff = chosen.cutoff;
             shrank = true;
         }
     }
@@ -228,35 +150,35 @@ bool take(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Choi
 
 // Most strides hold nothing worth having, so a cutoff is guessed from the largest sums of strides, and lowered until
 // enough items reach it.
-void choose(const BlockOfSums& block, Choice& choice) {
+void choose(const BlockOfSums& block, Chosen& chosen) {
     const int64_t left = block.items.n_items - block.first;
     const int64_t n_strides = ((left < POSTING_BLOCK ? left : POSTING_BLOCK) + STRIDE - 1) / STRIDE;
-    const SlotScratch& scratch = block.scratch;
+    const SlotsScratch& scratch = block.scratch;
     Strides strides;
     strides.count = 0;
     uint64_t most_of_all = 0;
     for (int64_t stride = 0; stride < n_strides; ++stride) {
         if (!scratch.touched[stride]) continue;
         const int32_t most = largest_sum(scratch.sums + stride * STRIDE);
-        if (most <= choice.cutoff) continue;
-        const uint64_t key = static_cast<uint64_t>(most) << 32 | static_cast<uint64_t>(stride);
+        if (most <= chosen.cutoff) continue;
+        const uint64_t key = packed(static_cast<uint32_t>(most), static_cast<uint32_t>(stride));
         most_of_all = key > most_of_all ? key : most_of_all;
         strides.keys[strides.count++] = key;
     }
-    const int64_t count_before = choice.count;
-    for (int64_t deep = choice.budget / 4 + 1;; deep *= 4) {
-        int32_t guess = choice.cutoff;
+    const int64_t count_before = chosen.count;
+    for (int64_t deep = chosen.budget / 4 + 1;; deep *= 4) {
+        int32_t guess = chosen.cutoff;
         if (deep < strides.count) {
-            const uint64_t low = static_cast<uint64_t>(choice.cutoff) << 32;
+            const uint64_t low = packed(static_cast<uint32_t>(chosen.cutoff), 0);
             const uint64_t least = find_largest(strides.keys, strides.count, deep, low, most_of_all);
-            guess = static_cast<int32_t>(least >> 32) - 1;
+            guess = product_of(least) - 1;
         }
-        const bool all = guess == choice.cutoff;
-        const bool shrank = take(block, strides, guess, choice);
-        if (all || shrank || choice.count - count_before >= choice.budget) break;
-        choice.count = count_before;
+        const bool all = guess == chosen.cutoff;
+        const bool shrank = choose_above(block, strides, guess, chosen);
+        if (all || shrank || chosen.count - count_before >= chosen.budget) break;
+        chosen.count = count_before;
     }
-    choice.shrink();
+    chosen.shrink();
     for (int64_t stride = 0; stride < n_strides; ++stride) {
         if (!scratch.touched[stride]) continue;
         scratch.touched[stride] = 0;
@@ -266,107 +188,184 @@ void choose(const BlockOfSums& block, Choice& choice) {
     }
 }
 
-void slot_scan(const Items& items, const Postings& postings, const Queries& queries, const QueryEntries& entries,
-               const Ranking& ranking, const SlotScratch& scratch, const Chosen& chosen) {
-    const bool counting = ranking.min_overlap > 1;
+// The lists of a query's heaviest slots in a block, weighted; how many there are. `most` is the largest contribution.
+int64_t weighted_lists(const Postings& postings, int64_t block, const Entries& entries, int64_t query,
+                       const uint64_t* heaviest, int64_t n_heaviest, double unit, WeightedList* lists, int32_t& most) {
+    int64_t n_lists = 0;
+    most = 0;
+    for (int64_t i = 0; i < n_heaviest; ++i) {
+        const int64_t entry = entries.starts[query] + candidate_position(heaviest[i]);
+        const int64_t list = list_of(postings, block, entries.slots[entry]);
+        if (list < 0) continue;
+        const double step = static_cast<double>(entries.values[entry]) * static_cast<double>(postings.scales[list]);
+        const int32_t weight = nearest(step * unit);
+        lists[n_lists] = {postings.starts[list], postings.starts[list + 1], weight};
+        const int32_t first = weight * postings.impacts[lists[n_lists++].start];
+        most = first > most ? first : -first > most ? -first : most;
+    }
+    return n_lists;
+}
+
+void scan_postings(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
+                   const SlotsSetting& setting, const SlotsScratch& scratch, const Candidates& candidates) {
+    const bool counting = setting.min_overlap > 1;
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const double norm = __builtin_sqrt(sum_of_squares(queries.factors + query * items.n_factors, items.n_factors));
-        if (!(norm > 0.0 && ranking.longest > 0.0)) continue;
-        // An item's partial product is at most norm * longest, so its sum fits 31 bits with room for rounding.
-        const double unit = 0x1p29 / (norm * ranking.longest);
-        const int64_t n_heaviest = heaviest_entries(entries, query, ranking.max_slots, scratch.heaviest);
-        uint64_t* kept = chosen.keys + query * chosen.budget;
-        Choice choice = {scratch.buffer, chosen.counts[query], chosen.budget, 0};
-        __builtin_memcpy(choice.keys, kept, static_cast<size_t>(choice.count) * sizeof *kept);
-        for (int64_t i = 0; choice.count == choice.budget && i < choice.count; ++i) {
-            const int32_t product = static_cast<int32_t>(kept[i] >> 32);
-            choice.cutoff = i == 0 || product < choice.cutoff ? product : choice.cutoff;
-        }
+        if (!(norm > 0.0 && setting.longest > 0.0)) continue;
+        const double unit = PARTIAL_PRODUCT_UNITS / (norm * setting.longest);
+        const int64_t n_heaviest = heaviest_entries(entries, query, setting.max_slots, scratch.heaviest);
+        uint64_t* kept = candidates.keys + query * candidates.budget;
+        Chosen chosen = {scratch.buffer, candidates.counts[query], candidates.budget, 0};
+        __builtin_memcpy(chosen.keys, kept, static_cast<size_t>(chosen.count) * sizeof *kept);
+        for (int64_t i = 0; chosen.count == chosen.budget && i < chosen.count; ++i)
+            chosen.cutoff = i == 0 || product_of(kept[i]) < chosen.cutoff ? product_of(kept[i]) : chosen.cutoff;
         for (int64_t block = 0; block < postings.n_blocks; ++block) {
-            WeighedList lists[MAX_FACTORS];
-            int64_t n_lists = 0;
-            int32_t most = 0;
-            for (int64_t i = 0; i < n_heaviest; ++i) {
-                const int64_t entry =
-                    entries.starts[query] + static_cast<int64_t>(0xffffffffu - (scratch.heaviest[i] & 0xffffffffu));
-                const int64_t list = index_of(postings.slots, postings.block_lists[block],
-                                              postings.block_lists[block + 1], entries.slots[entry]);
-                if (list < 0) continue;
-                const double step =
-                    static_cast<double>(entries.values[entry]) * static_cast<double>(postings.scales[list]);
-                const int32_t weight = nearest(step * unit);
-                lists[n_lists] = {postings.starts[list], postings.starts[list + 1], weight};
-                const int32_t first = weight * postings.impacts[lists[n_lists++].start];
-                most = first > most ? first : -first > most ? -first : most;
-            }
+            WeightedList lists[MAX_FACTORS];
+            int32_t most;
+            const int64_t n_lists =
+                weighted_lists(postings, block, entries, query, scratch.heaviest, n_heaviest, unit, lists, most);
             const int32_t least = counting ? 0 : most / FAINT;
             for (int64_t list = 0; list < n_lists; ++list) add_list(postings, lists[list], least, counting, scratch);
-            choose({items, queries, query, block * POSTING_BLOCK, ranking.min_overlap, scratch}, choice);
+            choose({items, queries, query, block * POSTING_BLOCK, setting.min_overlap, scratch}, chosen);
         }
-        chosen.counts[query] = choice.count;
-        __builtin_memcpy(kept, choice.keys, static_cast<size_t>(choice.count) * sizeof *kept);
+        candidates.counts[query] = chosen.count;
+        __builtin_memcpy(kept, chosen.keys, static_cast<size_t>(chosen.count) * sizeof *kept);
     }
 }
 
-// Chosen items go by place, so a tile of items small enough for the cache is scored for all queries before the next.
-void score_chosen(const Items& items, const BlockTerms* terms, const Queries& queries, const Chosen& chosen,
-                  const BestArrays& found, int64_t* cursors, double* unseen) {
-    constexpr int64_t TILE_ITEMS = 1024;
-    constexpr int64_t AHEAD = 4;
-    const auto place_at = [&](int64_t query, int64_t i) {
-        if (i >= chosen.counts[query]) return items.n_items;
-        const uint64_t key = chosen.keys[query * chosen.budget + i];
-        const int64_t place = static_cast<int64_t>(0xffffffffu - (key & 0xffffffffu)) - items.base;
-        return place >= 0 && place < items.n_items ? place : items.n_items;  // later segments' items end the list
-    };
-    const uint64_t before = 0xffffffffu - static_cast<uint64_t>(items.base);  // keys of earlier segments are larger
-    int64_t next = items.n_items;
-    for (int64_t query = 0; query < queries.n_queries; ++query) {
-        const uint64_t* keys = chosen.keys + query * chosen.budget;
-        int64_t i = 0;
-        for (int64_t n = chosen.counts[query]; n > 0;) {
+// A query's candidates in one segment, which go by position.
+struct CandidatesHere {
+    const Items& items;
+    const uint64_t* keys;
+    int64_t count;
+
+    // The position of the i-th candidate in the segment, or the number of items beyond its last.
+    int64_t position(int64_t i) const {
+        if (i >= count) return items.n_items;
+        const int64_t at = candidate_position(keys[i]) - items.base;
+        return at >= 0 && at < items.n_items ? at : items.n_items;
+    }
+    // The first candidate that is not in an earlier segment.
+    int64_t first() const {
+        int64_t low = 0;
+        for (int64_t n = count; n > 0;) {
             const int64_t half = n / 2;
-            const bool earlier = (keys[i + half] & 0xffffffffu) > before;
-            i += earlier ? half + 1 : 0;
+            const bool earlier = candidate_position(keys[low + half]) < items.base;
+            low += earlier ? half + 1 : 0;
             n = earlier ? n - half - 1 : half;
         }
-        cursors[query] = i;
-        const int64_t place = place_at(query, i);
-        next = place < next ? place : next;
-        // The longest item that could be an answer and is not chosen bounds all that are not.
-        int64_t first = 0;
-        while (first < items.n_items && first < PROVABLE_PLACES) {
-            if (place_at(query, i) == first)
-                ++i;
-            else if (present(items, queries, first) && !is_excluded(queries, query, items.rows[first]))
-                break;
-            ++first;
-        }
-        if (first == items.n_items) continue;
+        return low;
+    }
+};
+
+// The first position with an item that may answer the query and is no candidate. None is longer; a certificate looks no
+// further than PROVABLE_POSITIONS.
+int64_t first_unseen(const Items& items, const Queries& queries, int64_t query, const CandidatesHere& here, int64_t i) {
+    int64_t at = 0;
+    for (; at < items.n_items && at < PROVABLE_POSITIONS; ++at) {
+        if (here.position(i) == at)
+            ++i;
+        else if (may_answer_any(items, queries.filter, at) && !is_excluded(queries.filter, query, items.rows[at]))
+            break;
+    }
+    return at;
+}
+
+// Candidates go by position, so as many items as stay in the cache are scored for all queries before the next. Those
+// that are too short to be among the best k are left out.
+void score_candidates(const Items& items, const BlockTerms* terms, const Queries& queries, const Candidates& candidates,
+                      const TopK& best, int64_t* cursors, double* unseen) {
+    constexpr int64_t TOGETHER = 1024;
+    constexpr int64_t AHEAD = 4;
+    const double underflow = static_cast<double>(items.n_factors) * UNDERFLOW_LOSS;
+    const auto here_of = [&](int64_t query) {
+        return CandidatesHere{items, candidates.keys + query * candidates.budget, candidates.counts[query]};
+    };
+    const auto norm_of = [&](int64_t query) {
         const double squares = sum_of_squares(queries.factors + query * items.n_factors, items.n_factors);
-        const double bound = __builtin_sqrt(squares) * (1.0 + 1e-6) * terms[first / BLOCK_ITEMS].norm +
-                             static_cast<double>(items.n_factors) * 0x1p-148;
+        return __builtin_sqrt(squares) * (1.0 + NORM_SPARE);
+    };
+    int64_t next = items.n_items;
+    for (int64_t query = 0; query < queries.n_queries; ++query) {
+        const CandidatesHere here = here_of(query);
+        cursors[query] = here.first();
+        const int64_t position = here.position(cursors[query]);
+        next = position < next ? position : next;
+        const int64_t first = first_unseen(items, queries, query, here, cursors[query]);
+        if (first == items.n_items) continue;
+        const double bound = norm_of(query) * terms[first / BLOCK_ITEMS].norm + underflow;
         unseen[query] = bound > unseen[query] ? bound : unseen[query];
     }
     while (next < items.n_items) {
-        const int64_t end = next + TILE_ITEMS;
+        const int64_t end = next + TOGETHER;
         next = items.n_items;
         for (int64_t query = 0; query < queries.n_queries; ++query) {
-            const float* factor = queries.factors + query * items.n_factors;
-            Best best = best_of(found, query);
+            const CandidatesHere here = here_of(query);
+            Heap heap = heap_of(best, query);
             int64_t i = cursors[query];
-            int64_t place = place_at(query, i);
-            for (; place < end && place < items.n_items; place = place_at(query, ++i)) {
-                const int64_t soon = place_at(query, i + AHEAD);
-                if (soon < items.n_items) fetch(items, soon);
-                if (is_excluded(queries, query, items.rows[place])) continue;
-                keep(best, score_of(factor, items.factors + place * items.n_factors, items.n_factors),
-                     answer_of(items, place));
-                ++found.scored[query];
+            int64_t position = here.position(i);
+            if (position >= end) {
+                next = position < next ? position : next;
+                continue;
+            }
+            const double norm = norm_of(query);
+            const float* factor = queries.factors + query * items.n_factors;
+            for (; position < end && position < items.n_items; position = here.position(++i)) {
+                const int64_t soon = here.position(i + AHEAD);
+                if (soon < items.n_items) prefetch(items, soon);
+                if (heap.is_full() &&
+                    norm * terms[position / BLOCK_ITEMS].norm + underflow < static_cast<double>(heap.worst())) {
+                    i = here.count;  // later candidates are no longer
+                    position = items.n_items;
+                    break;
+                }
+                keep(heap, score_of(factor, items.factors + position * items.n_factors, items.n_factors),
+                     answer_of(items.rows[position], items.base + position));
+                ++best.n_scored[query];
             }
             cursors[query] = i;
-            found.counts[query] = best.count;
-            next = place < next ? place : next;
+            best.counts[query] = heap.count;
+            next = position < next ? position : next;
         }
+    }
+}
+
+// Counts, for a block, how many of a query's slots each item has.
+void count_overlaps(const Postings& postings, int64_t block, const Entries& entries, int64_t query,
+                    const SlotsScratch& scratch) {
+    for (int64_t entry = entries.starts[query]; entry < entries.starts[query + 1]; ++entry) {
+        const int64_t list = list_of(postings, block, entries.slots[entry]);
+        if (list < 0) continue;
+        for (int64_t i = postings.starts[list]; i < postings.starts[list + 1]; ++i) {
+            const uint32_t at = postings.positions[i];
+            ++scratch.overlaps[at];
+            scratch.touched[at / STRIDE] = 1;
+        }
+    }
+}
+
+void score_sharing(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
+                   int64_t min_overlap, const SlotsScratch& scratch, const TopK& best) {
+    const int32_t least = min_overlap < MAX_FACTORS ? static_cast<int32_t>(min_overlap) : MAX_FACTORS + 1;
+    for (int64_t query = 0; query < queries.n_queries; ++query) {
+        Heap heap = heap_of(best, query);
+        for (int64_t block = 0; block < postings.n_blocks; ++block) {
+            count_overlaps(postings, block, entries, query, scratch);
+            const int64_t first = block * POSTING_BLOCK;
+            const int64_t left = items.n_items - first;
+            const int64_t n_strides = ((left < POSTING_BLOCK ? left : POSTING_BLOCK) + STRIDE - 1) / STRIDE;
+            for (int64_t stride = 0; stride < n_strides; ++stride) {
+                if (!scratch.touched[stride]) continue;
+                scratch.touched[stride] = 0;
+                uint16_t* overlaps = scratch.overlaps + stride * STRIDE;
+                uint64_t found = reaching(reinterpret_cast<const int16_t*>(overlaps), least);
+                for (int i = 0; i < STRIDE; ++i) overlaps[i] = 0;
+                for (; found; found &= found - 1) {
+                    const int64_t position = first + stride * STRIDE + __builtin_ctzll(found);
+                    offer(items, queries, query, position, false, heap, best.n_scored[query]);
+                }
+            }
+        }
+        best.counts[query] = heap.count;
     }
 }

@@ -1,44 +1,30 @@
 // Factors -> prepared factors: checked, rotated, thresholded. Included by kernels.cpp, once a level.
 
-// Sum of squares in 16 fixed stripes folded in a fixed order.
-double sum_of_squares(const float* row, int64_t n_factors) {
-    double stripes[16] = {};
-    int64_t j = 0;
-    for (; j + 16 <= n_factors; j += 16)
-        for (int l = 0; l < 16; ++l) stripes[l] += static_cast<double>(row[j + l]) * static_cast<double>(row[j + l]);
-    for (int l = 0; j + l < n_factors; ++l)
-        stripes[l] += static_cast<double>(row[j + l]) * static_cast<double>(row[j + l]);
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) stripes[l] += stripes[l + half];
-    return stripes[0];
-}
-
 // Whether a float is NaN or infinite.
-uint32_t is_bad(float value) {
+uint32_t is_nonfinite(float value) {
     uint32_t bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
     return (bits & 0x7f800000u) == 0x7f800000u;
 }
 
-int64_t first_bad_row(const float* factors, int64_t n_rows, int64_t n_factors) {
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const float* z = factors + row * n_factors;
+int64_t first_nonfinite(const float* factors, int64_t n, int64_t n_factors) {
+    for (int64_t vector = 0; vector < n; ++vector) {
+        const float* z = factors + vector * n_factors;
         uint32_t bad = 0;
-        for (int64_t j = 0; j < n_factors; ++j) bad |= is_bad(z[j]);
-        if (bad) return row;
+        for (int64_t j = 0; j < n_factors; ++j) bad |= is_nonfinite(z[j]);
+        if (bad) return vector;
     }
-    return n_rows;
+    return n;
 }
 
-typedef double Doubles __attribute__((vector_size(32)));
-constexpr int64_t ROWS_TURNED = 4;  // at once, so that an axis is loaded once for all of them
+constexpr int64_t ROTATED_TOGETHER = 4;  // at once, so that an axis is loaded once for all of them
 
-// Coordinates of up to four rows along axes that are columns of a matrix, in double, each a sum in order. `wide` has
-// room for ROWS_TURNED * n_factors numbers, `turned` for ROWS_TURNED * stride.
-void turn_rows(const float* rows, int64_t n_rows, int64_t n_factors, const double* axes, int64_t n_axes, double* wide,
-               int64_t stride, double* turned) {
-    for (int64_t i = 0; i < ROWS_TURNED * n_factors; ++i)
-        wide[i] = i < n_rows * n_factors ? static_cast<double>(rows[i]) : 0.0;
+// Coordinates of up to four vectors along axes that are columns of a matrix, in double, each a sum in order. `wide` has
+// room for ROTATED_TOGETHER * n_factors numbers, `rotated` for ROTATED_TOGETHER * stride.
+void rotate(const float* vectors, int64_t n, int64_t n_factors, const double* axes, int64_t n_axes, double* wide,
+            int64_t stride, double* rotated) {
+    for (int64_t i = 0; i < ROTATED_TOGETHER * n_factors; ++i)
+        wide[i] = i < n * n_factors ? static_cast<double>(vectors[i]) : 0.0;
     const double* w0 = wide;
     const double* w1 = w0 + n_factors;
     const double* w2 = w1 + n_factors;
@@ -60,29 +46,29 @@ void turn_rows(const float* rows, int64_t n_rows, int64_t n_factors, const doubl
             d1 += w3[j] * x1;
         }
         const Doubles sums[8] = {a0, a1, b0, b1, c0, c1, d0, d1};
-        for (int64_t r = 0; r < ROWS_TURNED; ++r)
-            __builtin_memcpy(turned + r * stride + c, sums + 2 * r, 2 * sizeof a0);
+        for (int64_t r = 0; r < ROTATED_TOGETHER; ++r)
+            __builtin_memcpy(rotated + r * stride + c, sums + 2 * r, 2 * sizeof a0);
     }
     for (int64_t c = 0; n_axes < 8 && c < n_axes; ++c)
-        for (int64_t r = 0; r < ROWS_TURNED; ++r) {
+        for (int64_t r = 0; r < ROTATED_TOGETHER; ++r) {
             double sum = 0.0;
             for (int64_t j = 0; j < n_factors; ++j) sum += wide[r * n_factors + j] * axes[j * n_axes + c];
-            turned[r * stride + c] = sum;
+            rotated[r * stride + c] = sum;
         }
 }
 
 // Rotated coordinates are rounded once.
-void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Preparation& how, const Workspace& space,
+void prepare(const float* factors, int64_t n, int64_t n_factors, const Preparation& how, const Workspace& space,
              float* prepared) {
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const float* z = factors + row * n_factors;
-        float* out = prepared + row * n_factors;
+    for (int64_t vector = 0; vector < n; ++vector) {
+        const float* z = factors + vector * n_factors;
+        float* out = prepared + vector * n_factors;
         if (how.rotation) {
-            const int64_t at = row % ROWS_TURNED;
+            const int64_t at = vector % ROTATED_TOGETHER;
             if (at == 0)
-                turn_rows(z, n_rows - row < ROWS_TURNED ? n_rows - row : ROWS_TURNED, n_factors, how.rotation,
-                          n_factors, space.wide, n_factors, space.turned);
-            for (int64_t j = 0; j < n_factors; ++j) out[j] = static_cast<float>(space.turned[at * n_factors + j]);
+                rotate(z, n - vector < ROTATED_TOGETHER ? n - vector : ROTATED_TOGETHER, n_factors, how.rotation,
+                       n_factors, space.wide, n_factors, space.rotated);
+            for (int64_t j = 0; j < n_factors; ++j) out[j] = static_cast<float>(space.rotated[at * n_factors + j]);
         } else {
             for (int64_t j = 0; j < n_factors; ++j) out[j] = z[j];
         }
@@ -95,17 +81,17 @@ void prepare(const float* factors, int64_t n_rows, int64_t n_factors, const Prep
     }
 }
 
-int64_t count_entries(const float* prepared, int64_t n_rows, int64_t n_factors, int64_t* counts) {
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const float* z = prepared + row * n_factors;
+int64_t count_entries(const float* prepared, int64_t n, int64_t n_factors, int64_t* counts) {
+    for (int64_t vector = 0; vector < n; ++vector) {
+        const float* z = prepared + vector * n_factors;
         int32_t count = 0;
         uint32_t bad = 0;
         for (int64_t j = 0; j < n_factors; ++j) {
             count += z[j] != 0.0f;
-            bad |= is_bad(z[j]);
+            bad |= is_nonfinite(z[j]);
         }
-        if (bad) return row;
-        counts[row] = count;
+        if (bad) return vector;
+        counts[vector] = count;
     }
-    return n_rows;
+    return n;
 }

@@ -19,7 +19,7 @@ void keep_at_most(const float* z, int64_t n_factors, float cut, int64_t most, in
         }
 }
 
-// For half the lanes, the smallest magnitude of the best prefix of the sorted wires; infinity for an all-zero row.
+// For half the lanes, the smallest magnitude of the best prefix of the sorted wires; infinity for an all-zero vector.
 void best_cuts(const float* wires, int64_t max_nonzeros, float* cuts) {
     HalfDoubles dot = {};
     HalfDoubles best = {};
@@ -37,10 +37,10 @@ void best_cuts(const float* wires, int64_t max_nonzeros, float* cuts) {
 
 // Algorithm 2 (Lemma 1). Equal magnitudes are taken all or none: inside such a run the ratio is convex in the
 // number taken, so its largest value is at an end. Hence the tile is a cut on magnitudes; only the cap splits runs.
-void ternary_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int64_t max_nonzeros,
-                   const Workspace& space, int8_t* tiles) {
-    for (int64_t first = 0; first < n_rows; first += LANES) {
-        const int64_t here = n_rows - first < LANES ? n_rows - first : LANES;
+void ternary_tiles(const float* factors, int64_t n, int64_t n_factors, int64_t max_nonzeros, const Workspace& space,
+                   int8_t* tiles) {
+    for (int64_t first = 0; first < n; first += LANES) {
+        const int64_t here = n - first < LANES ? n - first : LANES;
         load_magnitudes(factors + first * n_factors, here, n_factors, space.lanes);
         sort_lanes(space.lanes, n_factors);
         alignas(2 * LANES) float cuts[LANES];
@@ -57,10 +57,10 @@ void ternary_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int6
 
 // Algorithm 4 on the unit factor: the nearest multiple of 1 / levels, the upper one on a tie. Where everything
 // rounds to zero, which is no tile, the first largest coordinate becomes +-1.
-void rounded_tiles(const float* factors, int64_t n_rows, int64_t n_factors, int32_t levels, int8_t* tiles) {
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const float* z = factors + row * n_factors;
-        int8_t* tile = tiles + row * n_factors;
+void rounded_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles) {
+    for (int64_t vector = 0; vector < n; ++vector) {
+        const float* z = factors + vector * n_factors;
+        int8_t* tile = tiles + vector * n_factors;
         const double norm = __builtin_sqrt(sum_of_squares(z, n_factors));
         int32_t any = 0;
         for (int64_t j = 0; j < n_factors; ++j) {

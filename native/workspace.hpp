@@ -25,7 +25,7 @@ public:
         const size_t unit_at = place(wires * lanes * sizeof(float));
         const size_t prefix_at = place((wires + 1) * lanes * sizeof(double));
         const size_t wide_at = place(4 * wires * sizeof(double));
-        const size_t turned_at = place(4 * wires * sizeof(double));
+        const size_t rotated_at = place(4 * wires * sizeof(double));
         const size_t slots_at = place(wires * sizeof(int64_t));
         const size_t regions_at = place(wires * sizeof(int32_t));
         const size_t kept_slots_at = place((wires + 8) * sizeof(int64_t));
@@ -35,7 +35,7 @@ public:
         view.unit = reinterpret_cast<float*>(memory_.get() + unit_at);
         view.prefix = reinterpret_cast<double*>(memory_.get() + prefix_at);
         view.wide = reinterpret_cast<double*>(memory_.get() + wide_at);
-        view.turned = reinterpret_cast<double*>(memory_.get() + turned_at);
+        view.rotated = reinterpret_cast<double*>(memory_.get() + rotated_at);
         view.slots = reinterpret_cast<int64_t*>(memory_.get() + slots_at);
         view.regions = reinterpret_cast<int32_t*>(memory_.get() + regions_at);
         view.kept_slots = reinterpret_cast<int64_t*>(memory_.get() + kept_slots_at);

@@ -17,6 +17,7 @@ from tessella.mapping.tessellation import (
     Ternary,
 )
 from tessella.results import SearchResult
+from tessella.retrieval.plan import Exact, Plan, Slots, Tiles
 from tessella.retrieval.tiles import LearnedTiles
 
 __version__ = _version("tessella")
@@ -25,18 +26,22 @@ __all__ = [
     "CoordinateTessellation",
     "CounterTree",
     "DAry",
+    "Exact",
     "ExplicitTessellation",
     "Index",
     "LearnedTiles",
     "NumberedTessellation",
     "OneHot",
     "ParseTree",
+    "Plan",
     "RandomTessellation",
     "Schema",
     "SearchResult",
     "SlotMap",
+    "Slots",
     "SparseMap",
     "Ternary",
+    "Tiles",
     "datasets",
     "exact_search",
     "show_config",

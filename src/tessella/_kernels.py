@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,220 +23,75 @@ try:
 except ImportError:
     _native = None
 
-TWINS = "numpy"
+REFERENCE = "numpy"
+
+Floats: TypeAlias = NDArray[np.float32]
+Doubles: TypeAlias = NDArray[np.float64]
+Pointers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
-class Kernels(Protocol):
-    """What the native core and its NumPy twins both offer; `_reference` says what each function means."""
+class NativeCore(Protocol):
+    """What the native core and its NumPy reference both offer; `_reference` says what each part means."""
 
-    def first_bad_row(self, factors: NDArray[np.float32], level: int) -> int: ...
+    Engine: Any  # see retrieval/engine.py
+
+    def first_nonfinite(self, factors: Floats, level: int) -> int: ...
     def prepare(
-        self,
-        factors: NDArray[np.float32],
-        rotation: NDArray[np.float64] | None,
-        threshold: float,
-        relative: bool,
-        prepared: NDArray[np.float32],
-        level: int,
+        self, factors: Floats, rotation: Doubles | None, threshold: float, relative: bool, prepared: Floats, level: int
     ) -> None: ...
-    def count_entries(self, prepared: NDArray[np.float32], counts: NDArray[np.int64], level: int) -> int: ...
-    def ternary_tiles(
-        self, factors: NDArray[np.float32], max_nonzeros: int, tiles: NDArray[np.int8], level: int
-    ) -> None: ...
-    def dary_tiles(
-        self,
-        factors: NDArray[np.float32],
-        n_levels: int,
-        exact: bool,
-        tiles: NDArray[np.int8],
-        level: int,
-    ) -> None: ...
+    def count_entries(self, prepared: Floats, counts: NDArray[np.int64], level: int) -> int: ...
+    def ternary_tiles(self, factors: Floats, max_nonzeros: int, tiles: NDArray[np.int8], level: int) -> None: ...
+    def dary_tiles(self, factors: Floats, n_levels: int, exact: bool, tiles: NDArray[np.int8], level: int) -> None: ...
     def fill_entries(
         self,
-        prepared: NDArray[np.float32],
+        prepared: Floats,
         tiles: NDArray[np.int8],
         n_levels: int,
         depth: int,
-        starts: NDArray[np.int32] | NDArray[np.int64],
-        slots: NDArray[np.int32] | NDArray[np.int64],
-        values: NDArray[np.float32],
+        starts: Pointers,
+        slots: Pointers,
+        values: Floats,
         level: int,
     ) -> int: ...
-    def code_queries(
-        self,
-        queries: NDArray[np.float32],
-        head: NDArray[np.float64],
-        largest: float,
-        longest: float,
-        codes: NDArray[np.uint8],
-        terms: NDArray[np.float64],
-        level: int,
-    ) -> None: ...
-    def find_ids(
-        self,
-        ids: NDArray[np.int64],
-        by_id: NDArray[np.int32],
-        dead: NDArray[np.uint8] | None,
-        base: int,
-        wanted: NDArray[np.int64],
-        places: NDArray[np.int64],
-        level: int,
-    ) -> None: ...
-    def sort_found(
-        self, scores: NDArray[np.float32], answers: NDArray[np.int64], counts: NDArray[np.int64], level: int
-    ) -> None: ...
+    def inner_products(self, queries: Floats, items: Floats, products: Floats, level: int) -> None: ...
     def code_items(
         self,
-        factors: NDArray[np.float32],
-        turned: NDArray[np.float32],
+        factors: Floats,
+        rotated: Floats,
         n_head: int,
-        largest: float,
-        longest: float,
-        room: float,
         codes: NDArray[np.int8],
         offsets: NDArray[np.int16],
-        block_terms: NDArray[np.float64],
+        block_terms: Doubles,
         level: int,
     ) -> None: ...
-    def exact_scan(
-        self,
-        factors: NDArray[np.float32],
-        rows: NDArray[np.int32],
-        dead: NDArray[np.uint8] | None,
-        base: int,
-        codes: NDArray[np.int8],
-        offsets: NDArray[np.int16],
-        block_terms: NDArray[np.float64],
-        queries: NDArray[np.float32],
-        query_codes: NDArray[np.uint8],
-        query_terms: NDArray[np.float64],
-        allowed: NDArray[np.uint8] | None,
-        excluded: NDArray[np.int64],
-        excluded_starts: NDArray[np.int64],
-        scores: NDArray[np.float32],
-        answers: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        scored: NDArray[np.int64],
-        level: int,
-    ) -> None: ...
-    def slot_scan(
-        self,
-        factors: NDArray[np.float32],
-        rows: NDArray[np.int32],
-        dead: NDArray[np.uint8] | None,
-        base: int,
-        places: NDArray[np.uint16],
-        impacts: NDArray[np.int8],
-        slots: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        scales: NDArray[np.float32],
-        block_lists: NDArray[np.int64],
-        queries: NDArray[np.float32],
-        entry_starts: NDArray[np.int64],
-        entry_slots: NDArray[np.int64],
-        entry_values: NDArray[np.float32],
-        allowed: NDArray[np.uint8] | None,
-        excluded: NDArray[np.int64],
-        excluded_starts: NDArray[np.int64],
-        max_slots: int,
-        min_overlap: int,
-        longest: float,
-        keys: NDArray[np.uint64],
-        counts: NDArray[np.int64],
-        level: int,
-    ) -> None: ...
-    def score_chosen(
-        self,
-        factors: NDArray[np.float32],
-        rows: NDArray[np.int32],
-        dead: NDArray[np.uint8] | None,
-        base: int,
-        block_terms: NDArray[np.float64],
-        queries: NDArray[np.float32],
-        allowed: NDArray[np.uint8] | None,
-        excluded: NDArray[np.int64],
-        excluded_starts: NDArray[np.int64],
-        keys: NDArray[np.uint64],
-        chosen_counts: NDArray[np.int64],
-        scores: NDArray[np.float32],
-        answers: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        scored: NDArray[np.int64],
-        unseen: NDArray[np.float64],
-        level: int,
-    ) -> None: ...
-    def code_rows(
-        self,
-        factors: NDArray[np.float32],
-        codes: NDArray[np.int8],
-        offsets: NDArray[np.int16],
-        scales: NDArray[np.float32],
-        level: int,
-    ) -> None: ...
-    def code_askers(
-        self,
-        queries: NDArray[np.float32],
-        codes: NDArray[np.uint8],
-        terms: NDArray[np.float32],
-        level: int,
+    def code_tile_items(
+        self, factors: Floats, codes: NDArray[np.int8], offsets: NDArray[np.int16], scales: Floats, level: int
     ) -> None: ...
     def nearest_tiles(
         self,
-        codes: NDArray[np.int8],
-        offsets: NDArray[np.int16],
-        scales: NDArray[np.float32],
-        halves: NDArray[np.float32],
-        asker_codes: NDArray[np.uint8],
-        asker_terms: NDArray[np.float32],
+        centres: Any,
+        halves: Floats,
+        factors: Floats,
         taken: NDArray[np.int32] | None,
         tiles: NDArray[np.int32],
         level: int,
     ) -> None: ...
-    def rank_tiles(
+    def find_ids(
         self,
-        codes: NDArray[np.int8],
-        offsets: NDArray[np.int16],
-        scales: NDArray[np.float32],
-        n_factors: int,
-        asker_codes: NDArray[np.uint8],
-        asker_terms: NDArray[np.float32],
-        reach: float,
-        nears: NDArray[np.float32],
-        level: int,
-    ) -> None: ...
-    def tile_scan(
-        self,
-        factors: NDArray[np.float32],
-        rows: NDArray[np.int32],
-        dead: NDArray[np.uint8] | None,
+        ids: NDArray[Any],
+        by_id: NDArray[np.int32],
+        removed: NDArray[np.uint8] | None,
         base: int,
-        places: NDArray[np.int32],
-        starts: NDArray[np.int32],
-        codes: NDArray[np.int8],
-        offsets: NDArray[np.int16],
-        scales: NDArray[np.float32],
-        radii: NDArray[np.float32],
-        queries: NDArray[np.float32],
-        asker_codes: NDArray[np.uint8],
-        asker_terms: NDArray[np.float32],
-        nears: NDArray[np.float32],
-        reach: float,
-        allowed: NDArray[np.uint8] | None,
-        excluded: NDArray[np.int64],
-        excluded_starts: NDArray[np.int64],
-        scores: NDArray[np.float32],
-        answers: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        scored: NDArray[np.int64],
-        level: int,
+        wanted: NDArray[Any],
+        positions: NDArray[np.int64],
     ) -> None: ...
 
 
 @dataclass(frozen=True)
 class Core:
-    """The kernels in use. Pass `level` to each of them."""
+    """The core in use. Pass `level` to each of its functions."""
 
-    kernels: Kernels
+    kernels: NativeCore
     level: int
     simd: str
 
@@ -248,7 +103,7 @@ def core() -> Core:
 
 def simd_levels() -> list[str]:
     """The values TESSELLA_SIMD may take here, slowest first."""
-    return [TWINS, *(_native.levels() if _native is not None else [])]
+    return [REFERENCE, *(_native.levels() if _native is not None else [])]
 
 
 def _levels_to_the_caller() -> int:
@@ -274,16 +129,9 @@ def _core_for(wanted: str) -> Core:
             stacklevel=_levels_to_the_caller(),
         )
     simd = wanted or names[-1]
-    if simd == TWINS:
-        return Core(_reference, 0, TWINS)
-    return Core(cast(Kernels, _native), names.index(simd) - 1, simd)
-
-
-def native() -> ModuleType:
-    """The native core, where it runs."""
-    if _native is None:
-        raise RuntimeError("the native core was not built")
-    return _native
+    if simd == REFERENCE:
+        return Core(_reference, 0, REFERENCE)
+    return Core(cast(NativeCore, _native), names.index(simd) - 1, simd)
 
 
 def show_config() -> None:
@@ -299,7 +147,7 @@ def show_config() -> None:
     running = core()
     lines = {
         "tessella": importlib.metadata.version("tessella"),
-        "native core": "no, NumPy twins" if running.simd == TWINS else "yes",
+        "native core": "no, NumPy reference" if running.simd == REFERENCE else "yes",
         "SIMD level": f"{running.simd} (TESSELLA_SIMD can be {', '.join(simd_levels())})",
         "threads": str(thread_count(None)),
         "Python": platform.python_version(),

@@ -1,5 +1,5 @@
 """
-Native kernels of tessella. Private: every function fills arrays that Python allocated.
+The native core of tessella. Private: every function fills arrays that Python allocated.
 """
 
 from typing import Annotated, overload
@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 def levels() -> list[str]:
     """The SIMD levels this processor runs, plainest first."""
 
-def first_bad_row(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], level: int) -> int:
-    """The first row holding a NaN or an infinity, or the number of rows."""
+def numbers() -> dict[str, float]:
+    """The constants that proofs and layouts rest on, by name."""
+
+def first_nonfinite(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], level: int) -> int:
+    """The first vector with a NaN or an infinity, or how many there are."""
 
 def prepare(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rotation: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, threshold: float, relative: bool, prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
     """Rotates, then zeroes coordinates below the threshold."""
 
 def count_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> int:
     """
-    Counts the non-zeros of each row, up to the first bad row; returns it, or the number of rows.
+    Counts the non-zeros of each vector, up to the first that is not finite; returns that, or how many there are.
     """
 
 def ternary_tiles(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], max_nonzeros: int, tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
@@ -33,78 +36,44 @@ def dary_tiles(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None
 @overload
 def fill_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_levels: int, depth: int, starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> int:
     """
-    Each row's entries, ascending by slot; the first row that does not fit, or the number of rows.
+    Each vector's entries, ascending by slot; the first vector that does not fit, or how many there are.
     """
 
 @overload
 def fill_entries(prepared: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], tiles: Annotated[NDArray[numpy.int8], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_levels: int, depth: int, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> int: ...
 
-def code_queries(queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], head: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], largest: float, longest: float, codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')], terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+def inner_products(queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], items: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], products: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+    """Inner products in float32, in the order of sums that scores have."""
+
+def code_items(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rotated: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_head: int, codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], block_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
     """
-    Codes queries by their coordinates along the head's axes and the norm of the rest.
-    """
-
-def find_ids(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], by_id: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, wanted: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """Fills in the places, with the base added, of those ids that are there."""
-
-def sort_found(scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], answers: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """Puts each query's answers in order, best first."""
-
-def code_items(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], turned: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], n_head: int, largest: float, longest: float, room: float, codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], block_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
-    """Codes items in blocks, with the terms of their bounds."""
-
-def exact_scan(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], block_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], query_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], query_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, excluded: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], excluded_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], answers: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scored: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """
-    Offers every live item to every query's best, leaving out those that cannot be among them.
+    Codes items for exact search in blocks, with the terms of their bounds.
     """
 
-def slot_scan(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, places: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], impacts: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], block_lists: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], entry_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], entry_slots: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], entry_values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, excluded: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], excluded_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], max_slots: int, min_overlap: int, longest: float, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
+def code_tile_items(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
     """
-    Offers every live item that shares slots with a query to its chosen ones.
-    """
-
-def score_chosen(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, block_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, excluded: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], excluded_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order='C', device='cpu')], chosen_counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], answers: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scored: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], unseen: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """
-    Scores the chosen items; `unseen` rises to what an item that was not scored might reach.
+    Codes items, or centres, for tile search, each in steps of its own scale.
     """
 
-def code_rows(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """Codes rows, each in steps of its own scale."""
+def nearest_tiles(centres: object, halves: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], taken: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, tiles: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
+    """The tile whose centre is nearest to each factor."""
 
-def code_askers(queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')], terms: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
-    """Codes queries, or items that look for their tile; scales and norms."""
-
-def nearest_tiles(codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], halves: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], asker_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], asker_terms: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], taken: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, tiles: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """The tile whose centre is nearest to each asker."""
-
-def rank_tiles(codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_factors: int, asker_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], asker_terms: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: float, nears: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+def find_ids(ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], by_id: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], removed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, wanted: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
-    What each query and each centre score at most, as far as `reach` believes.
+    Fills in the positions, with the base added, of those ids that are there.
     """
 
-def tile_scan(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, places: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], radii: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], asker_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], asker_terms: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], nears: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: float, allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, excluded: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], excluded_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], answers: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scored: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
-    """
-    Offers the items of the tiles that may hold answers to each query's best.
-    """
+class Engine:
+    """The arrays of one version of an index, and every way to search them."""
 
-class Server:
-    """Answers queries over arrays that are checked once and kept."""
+    def __init__(self, head: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], longest: float, longest_held: float, centres: object | None, radii: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, segments: list) -> None: ...
 
-    def __init__(self, n_factors: int, longest: float, head: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], largest_code: float, longest_code: float, level: int) -> None: ...
-
-    def learn(self, codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """The centres of tiles."""
-
-    def add(self, factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], dead: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, base: int, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], block_terms: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None:
-        """One more segment."""
-
-    def file(self, places: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], radii: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
-        """The tiles of the segment that was added last."""
-
-    def search(self, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: float, allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, excluded: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], excluded_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scored: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+    def search(self, queries: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], setting: tuple[int, float, int, int, int], entries: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]] | None, filter: tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, bool] | None, answers: tuple[Annotated[NDArray[numpy.int64], dict(order='C', device='cpu')], Annotated[NDArray[numpy.float32], dict(order='C', device='cpu')], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu')]], level: int) -> int:
         """
-        Fills in the best items, exactly if reach is negative; whether all queries could be answered.
+        Fills in answers to all queries; returns -1, or the first query that is not finite or too long.
         """
 
-    def search_one(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], reach: float, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> int:
-        """The same of one query over all items; how many were scored, or -1."""
+    def choose(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], setting: tuple[int, float, int, int, int], entries: tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]], filter: tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, int, Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, bool] | None, keys: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], level: int) -> int:
+        """
+        Fills in the candidates of slots search for one query; how many there are.
+        """

@@ -18,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._numbers import MAX_FACTORS
 from tessella.versions import storage
 
 N_TASTES = 300
@@ -244,7 +245,7 @@ def generated_factors(
     True
     """
     sizes = [_checks.whole_number(n_items, "n_items", 0), _checks.whole_number(n_users, "n_users", 0)]
-    width = _checks.whole_number(n_factors, "n_factors", 1, _checks.MAX_FACTORS)
+    width = _checks.whole_number(n_factors, "n_factors", 1, MAX_FACTORS)
     common, of_items, of_users = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
     spread = np.arange(1, width + 1) ** -DECAY
     axes = np.linalg.qr(common.standard_normal((width, width)))[0] * (spread / np.linalg.norm(spread))[:, None]

@@ -18,20 +18,21 @@ from tessella.jobs.all_users import Output, search_all
 from tessella.mapping.schema import Schema
 from tessella.mapping.slots import OneHot
 from tessella.mapping.tessellation import Ternary
-from tessella.results import TILES, Drift, Explanation, Plan, SearchResult
-from tessella.retrieval.explain import explain
-from tessella.retrieval.search import search
-from tessella.retrieval.slots import overlaps
+from tessella.results import Drift, Explanation, SearchResult
+from tessella.retrieval.plan import EXACT_PLAN, TILES_PLAN, Exact, Method, Plan
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.retrieval.tuning import choose, may_gain, sample_for, tuned
-from tessella.retrieval.ways import Options
+from tessella.search.candidates import overlaps
+from tessella.search.explain import explain
+from tessella.search.route import LARGEST_K, search
+from tessella.search.tuning import checked_queries, choose, may_gain, planned_again, tiles_to_rebuild, tuned
 from tessella.versions import storage
 from tessella.versions.changes import added, built, rebuilt, removed, updated
 from tessella.versions.drift import drift
 from tessella.versions.snapshot import restore, snapshot
-from tessella.versions.version import MAX_ROWS, State
+from tessella.versions.version import Version
 
 DEFAULT_SCHEMA = Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal")
+_EXACT = Exact()
 
 
 class Index:
@@ -59,8 +60,10 @@ class Index:
     array([5000,  325])
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, version: Version) -> None:
+        if not isinstance(version, Version):
+            raise TypeError("an Index is made by Index.build(item_factors) or Index.load(path).")
+        self._version = _ready(version)
         self._writing = threading.Lock()
         _indexes.add(self)
 
@@ -70,7 +73,8 @@ class Index:
         item_factors: ArrayLike,
         ids: ArrayLike | None = None,
         *,
-        schema: Schema | LearnedTiles | Literal["auto"] = "auto",
+        method: Literal["auto", "exact", "tiles"] | LearnedTiles = "auto",
+        schema: Schema | None = None,
         target_recall: float | None = None,
         queries: ArrayLike | None = None,
         threads: int | None = None,
@@ -83,59 +87,58 @@ class Index:
             Finite numbers, at least one row; kept in float32.
         ids : array_like of shape (n_items,), default None
             Different whole numbers or texts; None numbers items from 0. Fixed for an item's life.
-        schema : "auto", LearnedTiles or Schema, default "auto"
-            How searches answer when they are told nothing else. "auto" learns tiles, measures the ways to answer, and
-            keeps the fastest that reaches `target_recall`; below 5,000 items it is exact search. `LearnedTiles` are
-            searched by tiles. A `Schema` says how factors become sparse vectors for slots search, `candidates` and
-            `explain`, and is searched exactly unless a budget is given; it is otherwise
+        method : "auto", "exact", "tiles" or LearnedTiles, default "auto"
+            How searches answer unless they say otherwise. "auto" learns tiles, measures the methods, and keeps the
+            fastest that reaches `target_recall`; below 5,000 items it is exact search. "exact" certifies every answer
+            and learns no tiles. `LearnedTiles` learns tiles and searches them; "tiles" is short for `LearnedTiles()`.
+        schema : Schema, default None
+            How factors become sparse vectors, for `Slots`, `candidates` and `explain`. None is
             Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
         target_recall : float, default None
-            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. With "auto", 1 is exact
-            search. `LearnedTiles` are tuned to it if it or `queries` is given.
+            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. `LearnedTiles` are tuned to it
+            if it or `queries` is given.
         queries : array_like of shape (n_queries, n_factors), default None
             User factors to measure with; None makes some from the items, as `tune` says.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
         """
         count = thread_count(threads)
-        _checks.auto_or_one_of(schema, (Schema, LearnedTiles))
+        tiles = _tiles_of(method)
+        if schema is not None and not isinstance(schema, Schema):
+            hint = "; pass it as method" if isinstance(schema, LearnedTiles | str) else ""
+            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema{hint}.")
         target = _checks.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
         measured = target_recall is not None or queries is not None
+        if method == "exact" and (queries is not None or target < 1) and measured:
+            raise ValueError("target_recall and queries are not for method='exact', which finds all.")
         factors = _checks.item_factors(item_factors)
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _checks.ids(ids, len(factors))
-        if isinstance(schema, Schema):
-            if measured:
-                raise ValueError("target_recall and queries are not for a Schema, which is searched exactly; use tune.")
-            return cls(built(factors, checked, schema, None, count))
-        if isinstance(schema, LearnedTiles):
-            state = replace(built(factors, checked, DEFAULT_SCHEMA, schema, count), plan=TILES)
-            plan = tuned(state, sample_for(state, queries), target, 10) if measured else TILES
-            return cls(replace(state, plan=plan))
-        tiles = LearnedTiles() if may_gain(len(factors), target) else None
-        state = built(factors, checked, DEFAULT_SCHEMA, tiles, count)
-        return cls(choose(state, sample_for(state, queries), target))
+        longest = float(_checks.norms_fit(factors, "item_factors").max())
+        asked = checked_queries(queries, factors.shape[1], longest)
+        if method == "auto" and not may_gain(len(factors), target):
+            tiles = None
+        version = built(factors, checked, schema or DEFAULT_SCHEMA, tiles, count)
+        if method == "exact":
+            return cls(replace(version, plan=EXACT_PLAN))
+        if method == "auto":
+            return cls(choose(version, asked, target))
+        version = replace(version, plan=TILES_PLAN)
+        return cls(replace(version, plan=tuned(version, asked, target, 10)) if measured else version)
 
     def search(
         self,
         queries: ArrayLike,
         k: int = 10,
         *,
-        reach: float | None = None,
-        budget: int | None = None,
-        max_slots: int | None = None,
-        min_overlap: int = 1,
+        method: Method | None = None,
+        exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
-        exact: bool = False,
         threads: int | None = None,
     ) -> SearchResult:
-        """The items with the largest inner products with each query.
-
-        Told nothing else, it answers as `plan` says. With `exact` the answer is the true top k. With `reach`, queries
-        visit the tiles that may hold answers. With a budget, max_slots or min_overlap, items are chosen by their
-        partial products over the slots they share with the query, and only those are scored.
+        """Find each query's top k items by inner product.
 
         Parameters
         ----------
@@ -143,36 +146,27 @@ class Index:
             User factors.
         k : int, default 10
             How many items to return, at least 1. Where fewer can be: id -1 (None for text ids) and score -inf.
-        reach : float, default None
-            How much of the bounds of tiles to believe, 0 to 1: more finds more of the true top k and takes longer; 1
-            proves the answers. For an index with tiles.
-        budget : int, default None
-            How many of the items that share slots with a query are scored; at least k are. A larger one finds more of
-            the true top k and takes longer; one of at least all items is an exact search. None is 40 for each of the k
-            if slots are used.
-        max_slots : int, default None
-            How many of a query's slots are used, those with the largest values; at least 1. More rank items better and
-            take longer. None is 24 if slots are used.
-        min_overlap : int, default 1
-            How many of these slots an item must share to be scored. Larger values score fewer items.
+        method : Exact, Tiles, Slots or None, default None
+            How to search. None follows `plan`.
+        exact : bool, default False
+            Short for ``method=Exact()``: the answer is the true top k.
         exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
             Items that are no answer to a query, such as those a user has seen. Column j is item ``index.ids[j]``. A
             single query also takes a sequence of ids. Unknown ids are passed over.
         allow : sequence of ids, or list of n_queries sequences of ids, default None
-            The only items that may be answers, to all queries or to each. Unknown ids are passed over.
-        exact : bool, default False
-            Whether to answer exactly whatever else is given.
+            The only items that may be answers, to all queries or to each. Unknown ids are passed over. Where at most
+            256 items, or 1% of all, are allowed, all of them are scored.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
         Returns
         -------
         found : SearchResult
-            ids, scores, scored, certified. Higher scores first; among equal ones, the item that came first. A query for
-            which slots give fewer than k answers although there are more is answered exactly.
+            ids, scores, n_scored, certified; unpacks as ids, scores. Higher scores first; among equal ones, the item
+            that came first.
         """
-        options = Options(reach, budget, max_slots, min_overlap, exact)
-        return search(self._state, queries, k, options, exclude, allow, threads)
+        how = method if exact is False else _short_form(method, exact)
+        return search(self._version, queries, k, how, exclude, allow, threads)
 
     @overload
     def search_all(
@@ -180,12 +174,14 @@ class Index:
         user_factors: ArrayLike | str | os.PathLike[str],
         k: int = 10,
         *,
+        method: Method | None = None,
+        exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
         out: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: bool | None = None,
-        **options: Any,
+        threads: int | None = None,
     ) -> SearchResult: ...
 
     @overload
@@ -194,12 +190,14 @@ class Index:
         user_factors: ArrayLike | str | os.PathLike[str],
         k: int = 10,
         *,
+        method: Method | None = None,
+        exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
         out: Callable[[int, SearchResult], object],
         overwrite: bool = False,
         progress: bool | None = None,
-        **options: Any,
+        threads: int | None = None,
     ) -> None: ...
 
     def search_all(
@@ -207,16 +205,18 @@ class Index:
         user_factors: ArrayLike | str | os.PathLike[str],
         k: int = 10,
         *,
+        method: Method | None = None,
+        exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
         out: Output = None,
         overwrite: bool = False,
         progress: bool | None = None,
-        **options: Any,
+        threads: int | None = None,
     ) -> SearchResult | None:
-        """The answers to all users, a block at a time: what `search` gives, bit for bit, for as many as there are.
+        """Search for all users, a block at a time: what `search` gives, bit for bit, for as many as there are.
 
-        All of it sees the version of the index there is at the call. All users and filters are checked before the
+        The whole job sees the version of the index there is at the call. All users and filters are checked before the
         first is answered. Beside what is returned, memory does not grow with the number of users.
 
         Parameters
@@ -225,6 +225,8 @@ class Index:
             A memory map, or a path of a .npy file, is read as it is needed.
         k : int, default 10
             How many items to return for each user, as for `search`. Blocks have fewer users where k is large.
+        method, exact
+            As for `search`.
         exclude : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
             Items that are no answer to a user. A CSR matrix is sliced; another is turned into one first.
         allow : sequence of ids, or list of n_users sequences of ids, default None
@@ -232,28 +234,27 @@ class Index:
         out : path or callable, default None
             Where answers go. None returns them. A callable is called with the number of the first user of a block and
             their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
-            ids.npy, scores.npy, scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``; text ids
+            ids.npy, scores.npy, n_scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``; text ids
             are texts of one width there, empty where there is no item.
 
-            Until the folder is whole its name ends in ``.partial``. After an interruption, a crash or a full disk, the
-            same call goes on where it stopped. It does so if tessella's version, the index, n_users, k, the options
-            (threads aside), and the factors and filters of the users that are done are all the same, and the answers
-            so far are as they were written. Otherwise it is refused. The index is the same if it was loaded from the
-            same file, or built from the same factors, ids and schema, and then changed alike, with the same plan:
-            "auto" may plan otherwise the next time, and on other processors LAPACK may give other last bits, so save an
-            index to go on with.
+            Until the folder is whole its name ends in ``.partial``. After an interruption, a crash or a full disk,
+            repeat the call to resume. It resumes if tessella's version, the index, n_users, k, the options (threads
+            aside), and the factors and filters of the users that are done are all the same, and the answers so far are
+            as they were written; otherwise it is refused. The index is the same if it was loaded from the same file, or
+            built from the same factors, ids and schema, and then changed alike, with the same plan. "auto" may plan
+            otherwise the next time, and on other processors LAPACK may give other last bits, so save an index that you
+            may have to resume with.
         overwrite : bool, default False
-            Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be gone on
-            with.
+            Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be resumed.
         progress : bool, default None
             Whether to show a bar on stderr; None shows one if it is a terminal.
-        **options
-            Any other option of `search`: exact, reach, budget, max_slots, min_overlap, threads.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
 
         Returns
         -------
         found : SearchResult, or None if `out` is a callable
-            Ids, scores, scored, certified; memory-mapped, for reading only, if `out` is a path.
+            Ids, scores, n_scored, certified; memory-mapped, for reading only, if `out` is a path.
 
         Examples
         --------
@@ -275,18 +276,17 @@ class Index:
         >>> index.search_all(user_factors, out=lambda first, found: print(first, found.ids.shape))
         0 (3, 10)
         """
-        frozen = type(self)(self._state)  # what changes meanwhile does not show
         return search_all(
-            frozen.search,
-            frozen._state,
+            self._version,
             user_factors,
             k,
+            method=method if exact is False else _short_form(method, exact),
             exclude=exclude,
             allow=allow,
             out=out,
             overwrite=overwrite,
             progress=progress,
-            options=options,
+            threads=threads,
         )
 
     def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
@@ -318,11 +318,11 @@ class Index:
         array([[1, 2, 1]], dtype=int32)
         """
         least = _checks.whole_number(min_overlap, "min_overlap", 1)
-        state = self._state
+        version = self._version
         array = _checks.numbers(queries, "queries")
-        asked = _checks.all_factors(array[None] if array.ndim == 1 else array, "queries", state.fitted.n_factors)
+        asked = _checks.all_factors(array[None] if array.ndim == 1 else array, "queries", version.fitted.n_factors)
         _checks.norms_fit(asked, "queries")
-        counts = overlaps(state, state.fitted.sparse_map.transform(asked))
+        counts = overlaps(version, asked)
         counts.data[counts.data < least] = 0
         counts.eliminate_zeros()
         return counts
@@ -346,33 +346,33 @@ class Index:
         >>> index.explain(rng.standard_normal(16), item_id=7).rank
         518
         """
-        state = self._state
+        version = self._version
         array = _checks.numbers(query, "query")
         if array.ndim != 1:
             raise ValueError(f"query has {array.ndim} dimensions, but must have 1.")
-        factor = _checks.all_factors(array[None], "query", state.fitted.n_factors)
-        _checks.products_fit(factor, state.longest, "query")
+        factor = _checks.all_factors(array[None], "query", version.fitted.n_factors)
+        _checks.products_fit(factor, version.longest, "query")
         item = _checks.ids([item_id], 1)
-        return explain(state, factor[0], item[0].item(), int(state.places_of(item)[0]), state.plan)
+        return explain(version, factor[0], item[0].item(), int(version.positions_of(item)[0]))
 
     @property
     def plan(self) -> Plan:
-        """How a search answers when it is told nothing else, and why.
+        """How searches answer unless they say otherwise, and why.
 
         Examples
         --------
         >>> import numpy as np
         >>> import tessella as ts
-        >>> ts.Index.build(np.eye(3)).plan.way
-        'exact'
+        >>> ts.Index.build(np.eye(3)).plan.method
+        Exact()
         """
-        return self._state.plan
+        return self._version.plan
 
     def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
-        """Choose anew how searches answer when they are told nothing else. Nothing is rebuilt.
+        """Select the method again without rebuilding.
 
-        Measures the ways that the index is built for, and takes the fastest that reaches the recall with a confidence
-        of 95%.
+        Measures the methods that the index is built for, and plans the fastest that reaches the recall with a
+        confidence of 95%.
 
         Parameters
         ----------
@@ -394,20 +394,21 @@ class Index:
         >>> import tessella as ts
         >>> from tessella.datasets import generated_factors
         >>> item_factors, user_factors = generated_factors(5_000, 100)
-        >>> index = ts.Index.build(item_factors, schema=ts.LearnedTiles())
+        >>> index = ts.Index.build(item_factors, method=ts.LearnedTiles())
         >>> plan = index.tune(user_factors, target_recall=0.9)
         >>> recall, at_least = plan.recall
         >>> bool(recall >= at_least >= 0.9)
         True
         """
         target = _checks.number_between(target_recall, "target_recall", 0.0, 1.0)
-        wanted = _checks.whole_number(k, "k", 1, MAX_ROWS)
+        wanted = _checks.whole_number(k, "k", 1, LARGEST_K)
         with self._writing:
-            state = self._state
-            if not state.n_live:
+            version = self._version
+            if not version.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to tune; add some first.")
-            plan = tuned(state, sample_for(state, queries), target, wanted)
-            self._state = replace(state, plan=plan)
+            asked = checked_queries(queries, version.fitted.n_factors, version.longest)
+            plan = tuned(version, asked, target, wanted)
+            self._version = _ready(replace(version, plan=plan))
         return plan
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
@@ -423,7 +424,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._state = added(self._state, factors, checked)
+            self._version = added(self._version, factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Give items new factors; they keep their place among equals.
@@ -438,7 +439,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._state = updated(self._state, factors, checked)
+            self._version = updated(self._version, factors, checked)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -450,13 +451,13 @@ class Index:
         """
         checked = _checks.ids(ids, None)
         with self._writing:
-            self._state = removed(self._state, checked)
+            self._version = removed(self._version, checked)
 
     def drift(self) -> Drift:
         """How much the items that came or changed since the index was fitted look like those it was fitted to.
 
-        Costs a look at these items and, with tiles, at some others. Where `refit` is true, `rebuild` makes searches
-        fast again, and tile search find as much as it did; exact answers are right either way.
+        Costs a look at these items and, with tiles, at some others. Where `needs_rebuild` is true, `rebuild` makes
+        searches fast again, and restores the recall of tile search; exact answers are right either way.
 
         Examples
         --------
@@ -465,10 +466,10 @@ class Index:
         >>> rng = np.random.default_rng(0)
         >>> index = ts.Index.build(rng.standard_normal((1000, 8)))
         >>> index.add(100 * rng.standard_normal((500, 8)), 1000 + np.arange(500))
-        >>> index.drift().refit
+        >>> index.drift().needs_rebuild
         True
         """
-        return drift(self._state)
+        return drift(self._version)
 
     def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
         """Fit the index anew to the items it holds. Searches go on meanwhile; other changes wait.
@@ -494,9 +495,12 @@ class Index:
         """
         count = thread_count(threads)
         with self._writing:
-            if not self._state.n_live:
+            if not self._version.n_live:
                 raise ValueError("the index holds no items, but at least 1 is needed to fit; add some first.")
-            self._state = rebuilt(self._state, sample_for(self._state, queries), count)
+            version = self._version
+            asked = checked_queries(queries, version.fitted.n_factors, version.longest)
+            fresh = rebuilt(version, tiles_to_rebuild(version), count)
+            self._version = _ready(planned_again(fresh, asked))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the index to one file, whole or not at all.
@@ -525,7 +529,7 @@ class Index:
         3
         """
         _checks.true_or_false(overwrite, "overwrite")
-        storage.write(Path(path), *snapshot(self._state), overwrite=overwrite)
+        storage.write(Path(path), *snapshot(self._version), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
@@ -542,34 +546,33 @@ class Index:
         return cls(restore(*storage.read(Path(path), mmap=mmap), name=str(path)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_bytes, (type(self), storage.to_bytes(*snapshot(self._state)))
+        return _from_bytes, (type(self), storage.to_bytes(*snapshot(self._version)))
 
     @property
     def ids(self) -> NDArray[Any]:
-        """Ids of the items, in the order in which they came."""
-        state = self._state
-        return state.at(state.live_places, "ids") if state.n_live else state.no_ids()
+        """Ids of the items, in the order in which they came; for reading only."""
+        return self._version.ids
 
     @property
     def schema(self) -> Schema:
         """How factors become sparse vectors."""
-        return self._state.fitted.sparse_map.schema_
+        return self._version.fitted.sparse_map.schema_
 
     @property
     def tiles(self) -> LearnedTiles | None:
-        """The tiles items are filed under, or None if there are none."""
-        tiling = self._state.fitted.tiling
+        """The tiles that were learned, or None if there are none."""
+        tiling = self._version.fitted.tiling
         return None if tiling is None else tiling.settings
 
     @property
     def n_factors(self) -> int:
         """How many coordinates a factor has."""
-        return self._state.fitted.n_factors
+        return self._version.fitted.n_factors
 
     @property
     def version(self) -> int:
         """How many changes there have been."""
-        return self._state.version
+        return self._version.number
 
     @property
     def nbytes(self) -> int:
@@ -579,31 +582,30 @@ class Index:
     @property
     def memory(self) -> dict[str, int]:
         """Bytes of each part; exact search reads the codes, slots search the postings, tile search the tiles."""
-        return self._state.memory()
+        return self._version.memory()
 
     def __len__(self) -> int:
-        return self._state.n_live
+        return self._version.n_live
 
     def __contains__(self, item_id: object) -> bool:
-        return _checks.may_be_id(item_id) and bool((self._state.find(_checks.ids([item_id], 1)) >= 0).any())
+        return _checks.may_be_id(item_id) and bool((self._version.find(_checks.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Factors of items, by id or ids."""
         single = np.ndim(ids) == 0
-        state = self._state
-        places = state.places_of(_checks.ids([ids] if single else ids, None, unique=False))
-        if not len(places):
-            return np.zeros((0, state.fitted.n_factors), np.float32)
-        factors = state.at(places, "factors")
+        version = self._version
+        positions = version.positions_of(_checks.ids([ids] if single else ids, None, unique=False))
+        if not len(positions):
+            return np.zeros((0, version.fitted.n_factors), np.float32)
+        factors = version.factors_at(positions)
         return factors[0] if single else factors
 
     def __repr__(self) -> str:
-        plan, tiling, schema = self.plan, self._state.fitted.tiling, self.schema
+        plan, tiling, schema = self.plan, self._version.fitted.tiling, self.schema
         size = f"{len(self):,} items x {self.n_factors} factors"
-        way = {"exact": "exactly", "tiles": f"by tiles with a reach of {plan.reach:g}", "slots": "by slots"}[plan.way]
         slots = f"{type(schema.tessellation).__name__} and {type(schema.slot_map).__name__} slots"
         learned = "" if tiling is None else f"{len(tiling.centres):,} learned tiles, "
-        return f"Index of {size}, searched {way}; {learned}{slots}, {self.nbytes / 2**20:,.1f} MiB"
+        return f"Index of {size}, search: {plan.method}; {learned}{slots}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(
@@ -624,7 +626,32 @@ def exact_search(
     >>> ts.exact_search([[1, 0], [0, 1], [1, 1]], [2.0, 1.0], k=2).ids
     array([2, 0])
     """
-    return Index.build(item_factors, schema=DEFAULT_SCHEMA, threads=threads).search(queries, k, threads=threads)
+    return Index.build(item_factors, method="exact", threads=threads).search(queries, k, threads=threads)
+
+
+def _tiles_of(method: object) -> LearnedTiles | None:
+    """The tiles that `build` learns for a method."""
+    if isinstance(method, LearnedTiles):
+        return method
+    if isinstance(method, str):
+        _checks.one_of(method, "method", ("auto", "exact", "tiles"))
+        return None if method == "exact" else LearnedTiles()
+    kind = type(method).__name__
+    raise TypeError(f"method is a {kind}, but must be 'auto', 'exact', 'tiles' or a tessella.LearnedTiles.")
+
+
+def _short_form(method: Method | None, exact: bool) -> Method | None:
+    """The method that `exact` stands for."""
+    _checks.true_or_false(exact, "exact")
+    if exact and method is not None and not isinstance(method, Exact):
+        raise ValueError(f"exact=True and method={method!r} contradict each other; pass one of them.")
+    return _EXACT if exact else method
+
+
+def _ready(version: Version) -> Version:
+    """A version whose engine is made, so that no search has to."""
+    version.engine  # noqa: B018
+    return version
 
 
 def _from_bytes(kind: type[Index], data: bytes) -> Index:

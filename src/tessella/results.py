@@ -1,20 +1,20 @@
 """What an index returns."""
 
 import html
-import json
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella import _checks
-
 _SLOTS_SHOWN = 10
 
 
-class SearchResult(NamedTuple):
+class SearchResult:
     """The answers to queries, best first; a single query gives arrays of one dimension less.
+
+    Unpacks as ``ids, scores``.
 
     Attributes
     ----------
@@ -22,124 +22,53 @@ class SearchResult(NamedTuple):
         Ids of items. Where fewer than k items answer a query: -1, or None for text ids.
     scores : ndarray of float32, shape (n_queries, k)
         Inner products of the factors as given; -inf where there is no item.
-    scored : ndarray of int64, shape (n_queries,)
+    n_scored : ndarray of int64, shape (n_queries,)
         How many items were scored for each query; the rest was discarded.
     certified : ndarray of bool, shape (n_queries,)
-        Whether the answer is proven to be the true top k.
+        Whether the answer is certified to be the true top k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> ids, scores = ts.Index.build(np.eye(3)).search([3.0, 2.0, 1.0], k=2)
+    >>> ids, scores
+    (array([0, 1]), array([3., 2.], dtype=float32))
     """
 
-    ids: NDArray[Any]
-    scores: NDArray[np.float32]
-    scored: NDArray[np.int64]
-    certified: NDArray[np.bool_]
+    __slots__ = ("certified", "ids", "n_scored", "scores")
 
+    FIELDS = ("ids", "scores", "n_scored", "certified")
 
-class Trial(NamedTuple):
-    """One way to answer at one setting, as it was measured.
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        scores: NDArray[np.float32],
+        n_scored: NDArray[np.int64],
+        certified: NDArray[np.bool_],
+    ) -> None:
+        self.ids = ids
+        self.scores = scores
+        self.n_scored = n_scored
+        self.certified = certified
 
-    Attributes
-    ----------
-    way : {"exact", "tiles", "slots"}
-        The kind of search.
-    setting : str
-        Its parameters in words.
-    recall : float
-        Share of the true top k that it found.
-    recall_low : float
-        What that share is at least, with a confidence of 95%.
-    queries_per_second : float
-        Its speed on one thread.
-    """
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return iter((self.ids, self.scores))
 
-    way: str
-    setting: str
-    recall: float
-    recall_low: float
-    queries_per_second: float
+    def __len__(self) -> int:
+        return 2
 
+    def __getitem__(self, at: int) -> NDArray[Any]:
+        return (self.ids, self.scores)[at]
 
-@dataclass(frozen=True)
-class Plan:
-    """How a search answers when it is told nothing else.
+    def __repr__(self) -> str:
+        n, k = (1, *self.ids.shape) if self.ids.ndim == 1 else self.ids.shape
+        certified = int(np.count_nonzero(self.certified))
+        return f"SearchResult(top {k} of {n:,} {'query' if n == 1 else 'queries'}, {certified:,} certified)"
 
-    Attributes
-    ----------
-    way : {"exact", "tiles", "slots"}
-        The kind of search.
-    reason : str
-        Why this way.
-    reach : float
-        The reach of tile search.
-    max_slots : int
-        Slots of a query that slots search uses.
-    budget_per_answer : int
-        Items that slots search scores for each of the k answers.
-    recall : tuple of two floats, or None
-        The share of the true top k that this way found, and what it is at least with a confidence of 95%; None where
-        nothing was measured.
-    trials : tuple of Trial
-        What was measured to decide.
-    target_recall : float or None
-        The share of the true top k that was asked for; None where nothing was measured.
-    k : int
-        For how many answers.
-    automatic : bool
-        Whether the index was built with ``schema="auto"``, so that `rebuild` chooses among all ways again.
-    """
-
-    way: Literal["exact", "tiles", "slots"]
-    reason: str
-    reach: float = 0.5
-    max_slots: int = 24
-    budget_per_answer: int = 40
-    recall: tuple[float, float] | None = None
-    trials: tuple[Trial, ...] = ()
-    target_recall: float | None = None
-    k: int = 10
-    automatic: bool = False
-
-    def __str__(self) -> str:
-        slots = f"{self.max_slots} slots and a budget of {self.budget_per_answer} for each answer"
-        settings = {"exact": "", "tiles": f" with a reach of {self.reach:g}", "slots": f" with {slots}"}
-        lines = [f"{self.way} search{settings[self.way]}: {self.reason}"]
-        if self.way != "slots":
-            lines.append(f"where a budget, max_slots or min_overlap is given: slots search, with {slots}")
-        lines += [
-            f"  {trial.way:<6} {trial.setting:<28} recall {trial.recall:.4f} (at least {trial.recall_low:.4f}) "
-            f"{trial.queries_per_second:>10,.0f} queries/s"
-            for trial in self.trials
-        ]
-        return "\n".join(lines)
-
-
-EXACT = Plan("exact", "it proves its answers")
-TILES = Plan("tiles", "the index was built with tiles; tune() chooses the reach for a recall")
-
-
-def plan_to_json(plan: Plan) -> str:
-    """A plan as JSON text."""
-    return json.dumps(asdict(plan))
-
-
-def plan_from_json(text: str, *, tiled: bool) -> Plan:
-    """The plan that `plan_to_json` wrote, of an index with or without tiles."""
-    given = json.loads(text)
-    given["trials"] = tuple(
-        Trial(str(way), str(setting), *map(float, measured)) for way, setting, *measured in given["trials"]
-    )
-    if given["recall"] is not None:
-        low, high = map(float, given["recall"])
-        given["recall"] = (low, high)
-    plan = Plan(**(given | {"reason": str(given["reason"])}))
-    _checks.one_of(plan.way, "way", ("exact", "tiles", "slots") if tiled else ("exact", "slots"))
-    _checks.number_between(plan.reach, "reach", 0.0, 1.0)
-    _checks.whole_number(plan.max_slots, "max_slots", 1)
-    _checks.whole_number(plan.budget_per_answer, "budget_per_answer", 1)
-    if plan.target_recall is not None:
-        _checks.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
-    _checks.whole_number(plan.k, "k", 1)
-    _checks.true_or_false(plan.automatic, "automatic")
-    return plan
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays by name."""
+        return {name: getattr(self, name) for name in self.FIELDS}
 
 
 @dataclass(frozen=True)
@@ -156,7 +85,7 @@ class Drift:
         Root-mean-square length of new items over that of the fitted ones.
     likeness : float
         Share of their squared length that new items have where the fitted ones had it, axis by axis: 1 is alike.
-    refit : bool
+    needs_rebuild : bool
         Whether there are at least 100 new items, and they are more than twice as long or as short, have a likeness
         below 0.8, or do not fit the tiles: their tile distance is above 1.3, so that tile search gets slow or misses
         more; `n_long` is above twice the square root of the number of items; or fewer than 100 of the items that tiles
@@ -173,12 +102,12 @@ class Drift:
     n_items: int
     scale_ratio: float
     likeness: float
-    refit: bool
+    needs_rebuild: bool
     tile_distance: float | None = None
     n_long: int = 0
 
     def __str__(self) -> str:
-        advice = "they look different: rebuild()" if self.refit else "no need to rebuild"
+        advice = "they look different: rebuild()" if self.needs_rebuild else "no need to rebuild"
         tiles = "" if self.tile_distance is None else f", {self.tile_distance:.2f} times as far from their tiles"
         long = f", {self.n_long:,} of them in the tile of long items" if self.n_long else ""
         return (

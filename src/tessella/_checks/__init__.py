@@ -5,7 +5,6 @@ the bytes of a file, or where it is the command line's; measures and baselines h
 """
 
 from tessella._checks._factors import (
-    MAX_FACTORS,
     all_factors,
     block,
     expect,
@@ -20,7 +19,7 @@ from tessella._checks._factors import (
     unchecked_block,
 )
 from tessella._checks._ids import (
-    auto_or_one_of,
+    columns,
     excluding_shape,
     id_lists,
     ids,
@@ -32,10 +31,9 @@ from tessella._checks._mapping import levels, n_factors, rotation, slot_count, t
 from tessella._checks._values import number_at_least, number_between, one_of, true_or_false, whole_number
 
 __all__ = [
-    "MAX_FACTORS",
     "all_factors",
-    "auto_or_one_of",
     "block",
+    "columns",
     "excluding_shape",
     "expect",
     "factors",

@@ -7,9 +7,9 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella._kernels import core
+from tessella._numbers import LARGEST_NORM, LARGEST_PRODUCT, MAX_FACTORS
 from tessella._threads import cut
 
-MAX_FACTORS = 4096
 _ELEMENTS_PER_BLOCK = 2**19
 
 
@@ -62,7 +62,7 @@ def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
     """
     taken = unchecked_block(array, rows)
     running = core()
-    bad = running.kernels.first_bad_row(taken, running.level)
+    bad = running.kernels.first_nonfinite(taken, running.level)
     if bad < len(taken):
         refuse_row(array, name, rows.start + bad)
     return taken
@@ -112,7 +112,7 @@ def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.
 def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArray[np.float64]:
     """Norms of factors, refusing one that is too large for float32; rows are numbered from `first`."""
     norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
-    if norms.max(initial=0) > np.finfo(np.float32).max / 2:
+    if norms.max(initial=0) > LARGEST_NORM:
         row = int(np.argmax(norms))
         raise ValueError(
             f"{name} has norm {norms[row]:.3g} in row {first + row}, too large for float32; scale it down."
@@ -123,7 +123,7 @@ def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArra
 def products_fit(queries: NDArray[np.float32], longest: float, name: str, first: int = 0) -> None:
     """Refuse queries whose inner products with an item of that norm could leave float32."""
     norms = norms_fit(queries, name, first)
-    if norms.max(initial=0) * longest > 1e38:
+    if norms.max(initial=0) * longest > LARGEST_PRODUCT:
         row = int(np.argmax(norms))
         raise ValueError(
             f"{name} has norm {norms[row]:.3g} in row {first + row} and an item {longest:.3g}: their product is too "

@@ -109,15 +109,9 @@ def _listed(part: Any, name: str) -> NDArray[Any]:
     return array if array.dtype.kind == "U" else array[array != -1]
 
 
-def auto_or_one_of(schema: object, kinds: tuple[type, ...]) -> None:
-    """Refuse what is neither "auto" nor of these kinds."""
-    if isinstance(schema, str):
-        if schema != "auto":
-            raise ValueError(
-                f"schema is {schema!r}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles; exact search "
-                "is target_recall=1."
-            )
-        return
-    if not isinstance(schema, kinds):
-        kind = type(schema).__name__
-        raise TypeError(f"schema is a {kind}, but must be 'auto', a tessella.Schema or tessella.LearnedTiles.")
+def columns(matrix: Any, name: str) -> None:
+    """Refuse a CSR matrix with a column that is not there, which SciPy does not look for."""
+    indices, n = matrix.indices, matrix.shape[1]
+    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= n):
+        wrong = indices[(indices < 0) | (indices >= n)][0]
+        raise ValueError(f"{name} holds the column {wrong}, but its columns are 0 to {n - 1}.")

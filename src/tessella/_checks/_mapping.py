@@ -5,8 +5,9 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella._checks._factors import MAX_FACTORS, numbers
+from tessella._checks._factors import numbers
 from tessella._checks._values import whole_number
+from tessella._numbers import MAX_FACTORS
 
 MAX_LEVELS = 127
 

@@ -1,4 +1,4 @@
-"""Twins of the mapping: factors -> tiles -> slots."""
+"""The mapping: factors -> tiles -> slots."""
 
 # ruff: noqa: ARG001
 
@@ -7,14 +7,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._reference.common import Doubles, Floats, sums_of_squares
+from tessella._reference.arithmetic import Doubles, Floats, sums_of_squares
 
 Tiles: TypeAlias = NDArray[np.int8]
 Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
-def first_bad_row(factors: Floats, level: int) -> int:
-    """The first row holding a NaN or an infinity, or the number of rows."""
+def first_nonfinite(factors: Floats, level: int) -> int:
+    """The first vector with a NaN or an infinity, or how many there are."""
     bad = np.flatnonzero(~np.isfinite(factors).all(axis=1))
     return int(bad[0]) if bad.size else len(factors)
 
@@ -42,8 +42,8 @@ def prepare(
 
 
 def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int) -> int:
-    """Count the non-zeros of each row, up to the first bad row; that row, or the number of rows."""
-    good = first_bad_row(prepared, level)
+    """Count the non-zeros of each vector, up to the first that is not finite; that one, or how many there are."""
+    good = first_nonfinite(prepared, level)
     counts[:good] = np.count_nonzero(prepared[:good], axis=1)
     return good
 

@@ -1,89 +1,69 @@
-"""Twins of tile search: codes of rows and askers, the tiles that may hold answers, and the items in them."""
-
-# ruff: noqa: ARG001
+"""Tile search: the tiles that may hold answers, and the items in them (P14)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._reference.common import Doubles, Floats, nearest, offer, present, sums_of_squares
+from tessella import _numbers as numbers
+from tessella._packing import answers_of
+from tessella._reference.arithmetic import Floats
+from tessella._reference.best import Best, QueryFilter
+from tessella._reference.codes import code_tile_queries, half_steps
 
-GROUP = 16
-LONGEST_ROW = 214.0
-LONGEST_ASKER = 152.0
-LARGEST = np.float32(3.4e38)
+LARGEST = np.float32(numbers.LARGEST_BOUND)
 INFINITY = np.float32(np.inf)
 
 
-def _half_steps(code_size: int) -> float:
-    """How far a code may lie from what it stands for, in steps."""
-    return float(0.5 * np.sqrt(code_size))
+@dataclass(frozen=True)
+class TileQuery:
+    """A query in small integers, and what its bounds are made of."""
+
+    code: NDArray[np.uint8]
+    scale: np.float32
+    norm: np.float32
+    reach: float
+    n_factors: int
+
+    @classmethod
+    def of(cls, query: Floats, reach: float) -> "TileQuery":
+        """Code a query."""
+        codes, scales, norms = code_tile_queries(query[None])
+        return cls(codes[0], scales[0], norms[0], reach, len(query))
+
+    @property
+    def slack(self) -> np.float32:
+        """What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded."""
+        half, length = half_steps(len(self.code)), float(self.norm) / float(self.scale)
+        strayed = half + numbers.rounding_share(self.n_factors) * length
+        missing = (length + half) * half + numbers.LONGEST_TILE_ITEM * strayed + 1.0
+        return np.float32(self.reach * self.reach * missing)
+
+    @property
+    def length(self) -> np.float32:
+        """What an item scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
+        longest = numbers.LONGEST_TILE_ITEM - half_steps(len(self.code))
+        length = float(self.norm) * longest * (1.0 + numbers.rounding_share(self.n_factors))
+        return np.float32(length) if length < LARGEST else INFINITY
+
+    def tile_bounds(self, centres: Any, radii: Floats) -> Floats:
+        """What the best item of each tile scores at most, as far as `reach` trusts bounds; -inf beyond the last."""
+        bounds = coded_bounds(centres, self.code, self.slack)
+        with np.errstate(over="ignore"):
+            at_centres = np.where(bounds < LARGEST, _finite(bounds * self.scale), LARGEST)
+            at_centres = np.where(centres.scales > 0, at_centres, -INFINITY)
+            at_tiles: Floats = np.minimum(at_centres + np.float32(self.reach * float(self.norm)) * radii, LARGEST)
+        return at_tiles
 
 
-def _steps(factors: Floats, norms: Doubles, most: float, longest: float) -> Floats:
-    """What one step of each row's code stands for."""
-    steps = np.maximum(norms / longest, np.abs(factors).max(axis=1, initial=0).astype(np.float64) / most) * (1.0 + 1e-6)
-    smallest: Floats = np.maximum(steps.astype(np.float32), np.float32(1e-30))
-    return smallest
-
-
-def code_rows(factors: Floats, codes: NDArray[np.int8], offsets: NDArray[np.int16], scales: Floats, level: int) -> None:
-    """Code rows in groups of 16, each in steps of its own scale; offsets are -64 times the sums of codes."""
-    n, padded = len(factors), len(offsets)
-    if not padded:
-        return
-    size = len(codes) // padded
-    whole = np.zeros((padded, size))
-    scales[:] = 0
-    scales[:n] = _steps(factors, np.sqrt(sums_of_squares(factors)), 127.0, LONGEST_ROW - _half_steps(size))
-    inverse = 1.0 / scales[:n].astype(np.float64)
-    whole[:n, : factors.shape[1]] = nearest(factors.astype(np.float64) * inverse[:, None])
-    codes[:] = whole.astype(np.int8).reshape(-1, GROUP, size // 2, 2).transpose(0, 2, 1, 3).ravel()
-    offsets[:] = (-64 * whole.sum(axis=1)).astype(np.int64).astype(np.uint16).view(np.int16)
-
-
-def code_askers(queries: Floats, codes: NDArray[np.uint8], terms: Floats, level: int) -> None:
-    """Code queries, or items that look for their tile; scales and norms."""
-    norms = np.sqrt(sums_of_squares(queries))
-    scales = _steps(queries, norms, 63.0, LONGEST_ASKER - _half_steps(codes.shape[1]))
-    codes[:] = 64
-    codes[:, : queries.shape[1]] = 64 + nearest(
-        queries.astype(np.float64) * (1.0 / scales.astype(np.float64))[:, None]
-    ).astype(np.int64)
-    terms[:, 0], terms[:, 1] = scales, norms * (1.0 + 1e-6) + 2.0**-126  # below, floats are coarse
-
-
-def _rounding_room(n_factors: int) -> float:
-    """The share of a product of norms that a score in float32 may stray, with some to spare."""
-    return n_factors * 2.0**-23 + 3e-7
-
-
-def _slack(scale: np.float32, norm: np.float32, n_factors: int, code_size: int, reach: float) -> np.float32:
-    """What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded."""
-    half, length, room = _half_steps(code_size), float(norm) / float(scale), _rounding_room(n_factors)
-    return np.float32(reach * reach * ((length + half) * half + LONGEST_ROW * (half + room * length) + 1.0))
-
-
-def _length(norm: np.float32, n_factors: int, code_size: int) -> np.float32:
-    """What a row scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
-    length = float(norm) * (LONGEST_ROW - _half_steps(code_size)) * (1.0 + _rounding_room(n_factors))
-    return np.float32(length) if length < LARGEST else INFINITY
-
-
-def _bounds(
-    codes: NDArray[np.int8],
-    offsets: NDArray[np.int16],
-    scales: Floats,
-    asker: NDArray[np.uint8],
-    slack: np.float32,
-    rows: slice = slice(None),
-) -> Floats:
-    """(Product + slack) * the row's scale, for some rows: in steps of the asker's scale, at least the score."""
-    whole = codes.reshape(-1, len(asker) // 2, GROUP, 2).transpose(0, 2, 1, 3).reshape(-1, len(asker))[rows]
-    products = (whole.astype(np.int64) @ asker.astype(np.int64) + offsets[rows]).astype(np.uint16).view(np.int16)
+def coded_bounds(coded: Any, code: NDArray[np.uint8], slack: np.float32) -> Floats:
+    """(Product + slack) * an item's scale: in steps of the query's scale, at least the score."""
+    size = len(code)
+    whole = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
+    products = (whole.astype(np.int64) @ code.astype(np.int64) + coded.offsets).astype(np.uint16).view(np.int16)
     with np.errstate(over="ignore"):
-        return _finite((products.astype(np.float32) + slack) * scales[rows])
+        return _finite((products.astype(np.float32) + slack) * coded.scales)
 
 
 def _finite(bounds: Floats) -> Floats:
@@ -93,177 +73,108 @@ def _finite(bounds: Floats) -> Floats:
 
 
 def nearest_tiles(
-    codes: NDArray[np.int8],
-    offsets: NDArray[np.int16],
-    scales: Floats,
+    centres: Any,
     halves: Floats,
-    asker_codes: NDArray[np.uint8],
-    asker_terms: Floats,
+    factors: Floats,
     taken: NDArray[np.int32] | None,
     tiles: NDArray[np.int32],
-    level: int,
+    level: int,  # noqa: ARG001
 ) -> None:
     """The first tile with the greatest product less half the squared norm of its centre; not the one taken."""
-    for number, (asker, (scale, _)) in enumerate(zip(asker_codes, asker_terms, strict=True)):
+    codes, scales, _ = code_tile_queries(factors)
+    for number, (code, scale) in enumerate(zip(codes, scales, strict=True)):
         with np.errstate(over="ignore"):
-            values = _bounds(codes, offsets, scales, asker, np.float32(0))[: len(halves)] * scale - halves
+            values = coded_bounds(centres, code, np.float32(0))[: len(halves)] * scale - halves
         if taken is not None:
             values[taken[number]] = -np.inf
         tiles[number] = np.argmax(values)
 
 
-def rank_tiles(
-    codes: NDArray[np.int8],
-    offsets: NDArray[np.int16],
-    scales: Floats,
-    n_factors: int,
-    asker_codes: NDArray[np.uint8],
-    asker_terms: Floats,
-    reach: float,
-    nears: Floats,
-    level: int,
-) -> None:
-    """What each query and each centre score at most, as far as `reach` believes; minus infinity beyond the last."""
-    for number, (asker, (scale, norm)) in enumerate(zip(asker_codes, asker_terms, strict=True)):
-        slack = _slack(scale, norm, n_factors, len(asker), reach)
-        bounds = _bounds(codes, offsets, scales, asker, slack)
-        with np.errstate(over="ignore"):
-            products = np.where(bounds < LARGEST, _finite(bounds * scale), LARGEST)
-        nears[number] = np.where(scales > 0, products, -np.inf)
-
-
 @dataclass
-class _Visitor:
+class Visitor:
     """A query on its way through the tiles of a segment."""
 
-    factor: Floats
-    factors: Floats
-    rows: NDArray[np.int32]
+    segment: Any
     base: int
-    may_answer: NDArray[np.bool_]  # not excluded, by place
-    there: NDArray[np.bool_]  # by place
-    scale: np.float32
-    length: np.float32  # times the scale of a row: what the row, or a shorter one, scores at most
-    scores: Floats
-    answers: NDArray[np.int64]
-    count: int
-    n_classes: int
-    scored: int = 0
+    coded: TileQuery
+    best: Best
+    rules: QueryFilter
+
+    def __post_init__(self) -> None:
+        tiled = self.segment.tiles
+        self.bounds = coded_bounds(tiled.coded, self.coded.code, self.coded.slack)
+        self.allowed = self.rules.allows(self.segment)
+        self.excluded = self.rules.excludes(self.segment)
+        largest = int(np.diff(tiled.starts).max())
+        self.n_classes = -(-2 * min(self.best.k, largest) // 32) * 32
+
+    @property
+    def worst(self) -> np.float32:
+        """What a bound must reach to be worth a look."""
+        lost = np.float32(self.segment.factors.shape[1] * numbers.UNDERFLOW_LOSS)
+        return np.float32(self.best.scores[-1] - lost) if self.best.is_full else np.float32(-LARGEST)
 
     @property
     def limit(self) -> np.float32:
         """The least bound worth scoring, in steps of the query's scale."""
-        if self.count < len(self.scores):
+        if not self.best.is_full:
             return np.float32(-LARGEST)
         with np.errstate(over="ignore"):
-            return np.float32(np.clip(self.worst / self.scale, -LARGEST, LARGEST))
+            return np.float32(np.clip(self.worst / self.coded.scale, -LARGEST, LARGEST))
 
-    @property
-    def worst(self) -> np.float32:
-        """The k-th best score so far, less what products may lose or gain near zero, where floats are even."""
-        lost = np.float32(self.factors.shape[1] * 2.0**-148)
-        return np.float32(self.scores[-1] - lost) if self.count == len(self.scores) else np.float32(-LARGEST)
+    def visit(self, tile: int) -> None:
+        """Score the items of a tile that may be among the best."""
+        start = int(self.segment.tiles.starts[tile])
+        stop = self._first_too_short(start, int(self.segment.tiles.starts[tile + 1]))
+        if start == stop:
+            return
+        members = slice(start, stop)
+        done = INFINITY if self.best.is_full else self._score_best_bounded(members)
+        self._score_between(members, np.float32(-LARGEST), done)
 
-    def first_too_short(self, scales: Floats, start: int, stop: int) -> int:
-        """Where a tile's items, which are by falling norm, become too short for the query; looks once a group."""
-        row = start
+    def _first_too_short(self, start: int, stop: int) -> int:
+        """Where a tile's items, which are by falling norm, become too short; looks once a group."""
+        member, scales, group = start, self.segment.tiles.coded.scales, numbers.GROUP_ITEMS
         with np.errstate(over="ignore"):
-            while row < stop and self.length * scales[row] >= self.worst:
-                row = row // GROUP * GROUP + GROUP
-        return min(row, stop)
+            while member < stop and self.coded.length * scales[member] >= self.worst:
+                member = member // group * group + group
+        return min(member, stop)
 
-    def take(self, places: NDArray[np.int32], bounds: Floats, limit: np.float32, done: np.float32) -> None:
+    def _score_between(self, members: slice, limit: np.float32, done: np.float32) -> None:
         """Score, one after another, items with bounds from a limit, which rises, up to those dealt with."""
-        for place, bound in zip(places, bounds, strict=True):
-            if not max(limit, self.limit) <= bound < done or not self.there[place]:
+        for position, bound in zip(self.segment.tiles.members[members], self.bounds[members], strict=True):
+            if not max(limit, self.limit) <= bound < done or not self.allowed[position]:
                 continue
-            self.scored += 1
-            answer = int(self.rows[place]) << 32 | (self.base + int(place))
-            if self.may_answer[place] and answer not in self.answers[: self.count]:
-                at = np.array([place], np.int64)
-                self.count = offer(
-                    self.factor, self.factors, self.rows, self.base, at, self.scores, self.answers, self.count
-                )
+            answer = answers_of(self.segment.rows[position], self.base + position)
+            if self.excluded[position] or answer in self.best.answers:
+                self.best.n_scored += 1
+            else:
+                self.best.score(self.segment, self.base, np.array([position]))
 
-    def take_promising(self, places: NDArray[np.int32], bounds: Floats) -> np.float32:
-        """Score what the best classes of items promise until there are k answers; from where on all are dealt with."""
+    def _score_best_bounded(self, members: slice) -> np.float32:
+        """Score what the best classes of items may reach until there are k; from where on all are dealt with."""
+        bounds = self.bounds[members]
         classes = np.full(self.n_classes, -LARGEST, np.float32)
         np.maximum.at(classes, np.arange(len(bounds)) % self.n_classes, bounds)
-        promises = -np.sort(-classes[classes > -LARGEST])
-        done, wanted = INFINITY, len(self.scores) - self.count
-        while self.count < len(self.scores) and wanted <= len(promises) and done > -LARGEST:
-            least = promises[wanted - 1]
-            self.take(places, bounds, least, done)
+        reached = -np.sort(-classes[classes > -LARGEST])
+        done, wanted = INFINITY, self.best.k - len(self.best.scores)
+        while not self.best.is_full and wanted <= len(reached) and done > -LARGEST:
+            least = reached[wanted - 1]
+            self._score_between(members, least, done)
             done, wanted = least, 2 * wanted
         return done
 
-    def visit(self, places: NDArray[np.int32], bounds: Floats) -> None:
-        """Score the items of a tile that may be among the best."""
-        if len(places):
-            done = self.take_promising(places, bounds) if self.count < len(self.scores) else INFINITY
-            self.take(places, bounds, np.float32(-LARGEST), done)
 
-
-def tile_scan(
-    factors: Floats,
-    rows: NDArray[np.int32],
-    dead: NDArray[np.uint8] | None,
-    base: int,
-    places: NDArray[np.int32],
-    starts: NDArray[np.int32],
-    codes: NDArray[np.int8],
-    offsets: NDArray[np.int16],
-    scales: Floats,
-    radii: Floats,
-    queries: Floats,
-    asker_codes: NDArray[np.uint8],
-    asker_terms: Floats,
-    nears: Floats,
-    reach: float,
-    allowed: NDArray[np.uint8] | None,
-    excluded: NDArray[np.int64],
-    excluded_starts: NDArray[np.int64],
-    scores: Floats,
-    answers: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    scored: NDArray[np.int64],
-    level: int,
-) -> None:
-    """Take each query to tile 0, to its most hopeful tiles until it has k answers, then to all that may hold better."""
-    there = present(rows, dead, allowed)
-    n_tiles, k = len(starts) - 2, scores.shape[1]
-    largest = int(np.diff(starts).max())
-    n_classes = -(-2 * min(k, largest) // 32) * 32
-    for query, factor in enumerate(queries):
-        scale, norm = asker_terms[query]
-        slack = _slack(scale, norm, factors.shape[1], asker_codes.shape[1], reach)
-        seen = excluded[excluded_starts[query] : excluded_starts[query + 1]]
-        count = int(counts[query])
-        order = np.lexsort((answers[query, :count], -scores[query, :count]))  # from a heap to best first
-        scores[query, :count], answers[query, :count] = scores[query, order], answers[query, order]
-        visitor = _Visitor(
-            factor, factors, rows, base, ~np.isin(rows, seen), there,
-            scale, _length(norm, factors.shape[1], asker_codes.shape[1]),
-            scores[query], answers[query], count, n_classes,
-        )  # fmt: skip
-        bounds = _bounds(codes, offsets, scales, asker_codes[query], slack)
-        with np.errstate(over="ignore"):
-            hopes = np.minimum(nears[query] + np.float32(reach * float(norm)) * radii, LARGEST)[:n_tiles]
-
-        def visit(tile: int, visitor: _Visitor = visitor, bounds: Floats = bounds) -> None:
-            start = int(starts[tile])
-            stop = visitor.first_too_short(scales, start, int(starts[tile + 1]))
-            visitor.visit(places[start:stop], bounds[start:stop])
-
-        visit(0)
-        floor, opening = INFINITY, True
-        while (opening or visitor.count < k) and (hopes < floor).any():
-            opening, most = False, hopes[hopes < floor].max()
-            for tile in np.flatnonzero(hopes == most).tolist():
-                visit(1 + tile)
-            floor = most
-        for tile in np.flatnonzero(hopes < floor).tolist():
-            if hopes[tile] >= visitor.worst:
-                visit(1 + tile)
-        counts[query] = visitor.count
-        scored[query] += visitor.scored
+def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
+    """Take a query to tile 0, to its best-bounded tiles until it has k answers, then to all that may hold better."""
+    bounds = tile_bounds[: len(visitor.segment.tiles.starts) - 2]
+    visitor.visit(0)
+    floor, opening = INFINITY, True
+    while (opening or not visitor.best.is_full) and (bounds < floor).any():
+        opening, most = False, bounds[bounds < floor].max()
+        for tile in np.flatnonzero(bounds == most).tolist():
+            visitor.visit(1 + tile)
+        floor = most
+    for tile in np.flatnonzero(bounds < floor).tolist():
+        if bounds[tile] >= visitor.worst:
+            visitor.visit(1 + tile)

@@ -16,7 +16,7 @@ from tessella.commands.reproduce import reproduce
 from tessella.commands.search import search, search_all
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
-IN_THE_SHELL = {"overwrite=True": "--overwrite", "schema=tessella.LearnedTiles()": "--schema tiles"}
+IN_THE_SHELL = {"overwrite=True": "--overwrite", "method=tessella.LearnedTiles()": "--method tiles"}
 
 
 class _Commands(TyperGroup):
@@ -107,7 +107,7 @@ for command, *lines in (
         "tessella build items.npy -o items.tessella",
         "tessella build items.csv -o items.tessella --ids ids.txt --overwrite",
         "tessella build items.npy -o items.tessella --queries users.npy",
-        "tessella build items.npy -o items.tessella --schema exact",
+        "tessella build items.npy -o items.tessella --method exact",
     ),
     (
         search,

@@ -2,7 +2,7 @@
 
 import enum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -10,10 +10,9 @@ from tessella.commands import tables
 from tessella.commands.files import check_place, has_texts, read_items, read_items_for, replace
 from tessella.commands.options import INDEX, ITEMS, NEW_IDS, OVERWRITE, THREADS, given
 from tessella.index import Index
-from tessella.retrieval.tiles import LearnedTiles
 
 
-class Ways(enum.StrEnum):
+class Methods(enum.StrEnum):
     """How `tessella build` makes an index answer."""
 
     AUTO = "auto"
@@ -34,12 +33,12 @@ def build(
             show_default=False,
         ),
     ] = None,
-    schema: Annotated[
-        Ways,
+    method: Annotated[
+        Methods,
         typer.Option(
-            help="How searches answer: by the fastest way that reaches the recall, exactly, or by learned tiles."
+            help="How searches answer: by the fastest method that reaches the recall, exactly, or by learned tiles."
         ),
-    ] = Ways.AUTO,
+    ] = Methods.AUTO,
     target_recall: Annotated[
         float | None,
         typer.Option(
@@ -61,16 +60,13 @@ def build(
     threads: THREADS = None,
 ) -> None:
     """Build an index from the factors of items."""
-    if schema is Ways.EXACT and (target_recall is not None or queries is not None):
-        raise typer.BadParameter("--target-recall and --queries are not for --schema exact, which finds all.")
+    if method is Methods.EXACT and (target_recall is not None or queries is not None):
+        raise typer.BadParameter("--target-recall and --queries are not for --method exact, which finds all.")
     check_place(output, overwrite)
     factors, listed = read_items(items, ids)
     users = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
-    measured = given(target_recall=target_recall, queries=users)
-    if schema is Ways.EXACT:
-        measured = {"target_recall": 1.0}
-    way: LearnedTiles | Literal["auto"] = LearnedTiles() if schema is Ways.TILES else "auto"
-    index = Index.build(factors, listed, schema=way, **measured, **given(threads=threads))
+    options = given(target_recall=target_recall, queries=users, threads=threads)
+    index = Index.build(factors, listed, method=method.value, **options)
     index.save(output, overwrite=overwrite)
     typer.echo(f"{output}: {index}")
 

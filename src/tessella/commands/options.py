@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tessella.retrieval.plan import Exact, Method, Slots, Tiles
+
 INDEX = Annotated[Path, typer.Argument(metavar="INDEX", help="The index file.", show_default=False)]
 USERS = Annotated[
     Path, typer.Argument(metavar="USERS", help="Factors of users, in a file like that of items.", show_default=False)
@@ -42,17 +44,32 @@ EXCLUDE = Annotated[
 REACH = Annotated[
     float | None,
     typer.Option(
-        help="How much of the bounds of tiles to believe, 0 to 1, for an index with tiles: more finds more and takes "
-        "longer; 1 proves the top k.",
+        help="Search by tiles, for an index with tiles. How far their bounds are trusted, 0 to 1: more finds more and "
+        "takes longer; 1 certifies the top k.",
         show_default=False,
     ),
 ]
 BUDGET = Annotated[
     int | None,
-    typer.Option(help="Choose this many items by their slots and score only those.", show_default=False),
+    typer.Option(help="Search by slots: score only the best so many items by them.", show_default=False),
 ]
-MAX_SLOTS = Annotated[int | None, typer.Option(help="Look through this many slots for each user.", show_default=False)]
-EXACT = Annotated[bool, typer.Option("--exact", help="Prove the top k, even where a budget is given.")]
+MAX_SLOTS = Annotated[
+    int | None, typer.Option(help="Search by slots: look through this many for each user.", show_default=False)
+]
+EXACT = Annotated[bool, typer.Option("--exact", help="Find the true top k, certified.")]
+
+
+def method_of(reach: float | None, budget: int | None, max_slots: int | None, exact: bool) -> Method | None:
+    """The method that options name, or None for the plan's."""
+    named = {"--exact": exact, "--reach": reach is not None, "--budget": (budget or max_slots) is not None}
+    chosen = [name for name, is_named in named.items() if is_named]
+    if len(chosen) > 1:
+        raise ValueError(f"{' and '.join(chosen)} name different methods; pass one of them.")
+    if exact:
+        return Exact()
+    if reach is not None:
+        return Tiles(reach)
+    return Slots(budget, max_slots) if chosen else None
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -14,18 +14,32 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from tessella._threads import cut
 from tessella.commands import tables
 from tessella.commands.files import check_place, names_of
-from tessella.commands.options import BUDGET, EXACT, EXCLUDE, INDEX, MAX_SLOTS, OVERWRITE, REACH, THREADS, USERS, given
+from tessella.commands.options import (
+    BUDGET,
+    EXACT,
+    EXCLUDE,
+    INDEX,
+    MAX_SLOTS,
+    OVERWRITE,
+    REACH,
+    THREADS,
+    USERS,
+    given,
+    method_of,
+)
 from tessella.index import Index
 from tessella.jobs import answer_folder
+from tessella.jobs.all_users import USERS_PER_BLOCK
 from tessella.jobs.progress import bar
 from tessella.results import SearchResult
+from tessella.search.recall import recall
 from tessella.versions import storage
 
-USERS_PER_BATCH = 8192  # enough for many threads, few enough for a bar that moves
 ROWS_ON_SCREEN = 50
-USERS_COMPARED = 200  # with exact answers, where not all are proven
+USERS_COMPARED = 200  # with exact answers, where not all are certified
 
 
 def search(
@@ -37,8 +51,8 @@ def search(
         typer.Option(
             "--output",
             "-o",
-            help="Where answers go: .parquet, .csv or .jsonl (user, rank, item, score), or .npz (ids, scores, scored, "
-            "certified). Without, the first are shown, and a pipe gets all of them, separated by tabs.",
+            help="Where answers go: .parquet, .csv or .jsonl (user, rank, item, score), or .npz (ids, scores, "
+            "n_scored, certified). Without, the first are shown, and a pipe gets all of them, separated by tabs.",
             show_default=False,
         ),
     ] = None,
@@ -58,17 +72,17 @@ def search(
     table = tables.read_factors(users, loaded.n_factors)
     names = names_of(table)
     seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
-    options = given(reach=reach, budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+    method = method_of(reach, budget, max_slots, exact)
 
     def answers(n_users: int) -> Iterator[tables.Answers]:
-        for first in range(0, max(1, n_users), USERS_PER_BATCH):  # where there are no users, k is still looked at
-            batch = slice(first, min(first + USERS_PER_BATCH, n_users))
+        for batch in cut(n_users, USERS_PER_BLOCK) or [slice(0, 0)]:  # where there are no users, k is still looked at
             excluded = None if seen is None else seen[batch]
-            yield tables.Answers(names[batch], loaded.search(table.factors[batch], k, exclude=excluded, **options))
+            found = loaded.search(table.factors[batch], k, method=method, exclude=excluded, **given(threads=threads))
+            yield tables.Answers(names[batch], found)
 
     if output is not None:
-        proven = _write(output, answers(len(names)), len(names), overwrite)
-        typer.echo(f"{output}: the top {k} for {len(names):,} users, {proven:,} of them proven")
+        n_certified = _write(output, answers(len(names)), len(names), overwrite)
+        typer.echo(f"{output}: the top {k} for {len(names):,} users, {n_certified:,} of them certified")
     elif sys.stdout.isatty():
         shown = min(len(names), max(1, ROWS_ON_SCREEN // max(1, k)))
         _show(next(answers(shown)), len(names))
@@ -85,7 +99,7 @@ def search_all(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where answers go: ids.npy, scores.npy, scored.npy and certified.npy, a row for each user. Until all "
+            help="Where answers go: ids.npy, scores.npy, n_scored.npy and certified.npy, a row a user. Until all "
             "are there, its name ends in .partial, and the same command goes on where it stopped.",
             show_default=False,
         ),
@@ -104,13 +118,15 @@ def search_all(
     """Recommend items to all users, in little memory, and go on after an interruption."""
     answer_folder.check_place(out, overwrite=overwrite)
     loaded = Index.load(index)
-    options = given(reach=reach, budget=budget, max_slots=max_slots, exact=exact, threads=threads)
+    method = method_of(reach, budget, max_slots, exact)
     factors = tables.open_factors(users, loaded.n_factors)
     seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
     before, start = answer_folder.users_done(out), time.perf_counter()
     try:
         source = users if users.suffix.lower() == ".npy" else factors  # the path names it in sentences
-        found = loaded.search_all(source, k, exclude=seen, out=out, overwrite=overwrite, **options)
+        found = loaded.search_all(
+            source, k, method=method, exclude=seen, out=out, overwrite=overwrite, **given(threads=threads)
+        )
     except (KeyboardInterrupt, SystemExit) as stop:  # by Ctrl-C, or because the process is to end
         done = answer_folder.users_done(out)
         kept = f"{done:,} of {len(factors):,} users are done and kept; the same command goes on from there."
@@ -127,35 +143,32 @@ def search_all(
 
 
 def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrite: bool) -> int:
-    """Write answers, whole or not at all; how many are proven."""
-    proven = 0
+    """Write answers, whole or not at all; how many are certified."""
+    n_certified = 0
 
     def watched() -> Iterator[tables.Answers]:
-        nonlocal proven
+        nonlocal n_certified
         for part in answers:
             yield part
-            proven += int(part.found.certified.sum())
+            n_certified += int(part.found.certified.sum())
             advance(len(part.users))
 
     with bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
         tables.writer(path)(temporary, watched())
-    return proven
+    return n_certified
 
 
 def _quality(index: Index, users: NDArray[Any], seen: Any, found: SearchResult) -> str:
-    """How good answers are: all are proven, or what share of the true top k a sample of users got."""
-    n_proven = int(np.count_nonzero(found.certified))
-    if n_proven == len(users):
-        return "all proven"
-    from tessella.paper import tie_aware_recall  # noqa: PLC0415 - most searches prove their answers
-
+    """How good answers are: all are certified, or what share of the true top k a sample of users got."""
+    n_certified = int(np.count_nonzero(found.certified))
+    if n_certified == len(users):
+        return "all certified"
     chosen = np.unique(np.linspace(0, len(users) - 1, USERS_COMPARED).astype(np.int64))
     k = found.scores.shape[1]
     true = index.search(users[chosen], k, exclude=None if seen is None else seen[chosen], exact=True)
-    ranks = np.where(found.scores[chosen] > -np.inf, np.arange(k), -1)  # no item is there twice
-    recall = tie_aware_recall(ranks, found.scores[chosen], true.scores).mean()
-    proven = f"{n_proven:,} proven" if n_proven else "none proven"
-    return f"{proven}, recall {recall:.3f} measured with {len(chosen):,} users"
+    share = recall(found.scores[chosen], true.scores).mean()
+    certified = f"{n_certified:,} certified" if n_certified else "none certified"
+    return f"{certified}, recall {share:.3f} measured with {len(chosen):,} users"
 
 
 def _show(answers: tables.Answers, n_users: int) -> None:

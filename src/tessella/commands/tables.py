@@ -313,11 +313,12 @@ def _write_jsonl(path: Path, answers: Iterator[Answers]) -> None:
 
 
 def _write_npz(path: Path, answers: Iterator[Answers]) -> None:
-    found = SearchResult(*map(np.concatenate, zip(*(part.found for part in answers), strict=True)))
-    if found.ids.dtype == object:  # texts, and None where there is no item: files hold no objects
-        found = found._replace(ids=np.where(found.scores > -np.inf, found.ids, "").astype(np.str_))
+    parts = [part.found.arrays() for part in answers]
+    found = {name: np.concatenate([part[name] for part in parts]) for name in SearchResult.FIELDS}
+    if found["ids"].dtype == object:  # texts, and None where there is no item: files hold no objects
+        found["ids"] = np.where(found["scores"] > -np.inf, found["ids"], "").astype(np.str_)
     with path.open("wb") as file:
-        np.savez(file, **found._asdict())
+        np.savez(file, **found)  # type: ignore[arg-type]
 
 
 def _write_parquet(path: Path, answers: Iterator[Answers]) -> None:

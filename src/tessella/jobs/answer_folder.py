@@ -1,6 +1,6 @@
 """A folder of answers, filled a block at a time: what was answered outlasts an interruption.
 
-`NAME` holds ids.npy, scores.npy, scored.npy and certified.npy, with a row for each user, and job.json. Until all of it
+`NAME` holds ids.npy, scores.npy, n_scored.npy and certified.npy, a row for each user, and job.json. Until all of it
 is there it is called `NAME.partial`, and job.json says how many users are done, what was asked, and the digests of
 their factors, filters and answers. Rows beyond those are not to be read. Rows are written and synced before job.json
 says so, and job.json is replaced whole, so a partial folder is sound at every moment.
@@ -24,10 +24,10 @@ from tessella.results import SearchResult
 from tessella.versions import storage
 from tessella.versions.fingerprint import fingerprint
 
-FORMAT = 1
+FORMAT = 2
 SECONDS_BETWEEN_SYNCS = 2.0
 JOB = "job.json"
-ARRAYS = {name: f"{name}.npy" for name in SearchResult._fields}
+ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
 MOST_PER_BLOCK = 2**20
 _WORDS = {"n_users": "number of users", "tessella": "version of tessella", "options": "choice of options"}
 
@@ -129,7 +129,7 @@ class AnswerFolder:
         ids = found.ids
         if ids.dtype == object:  # texts, and None where there is no item: files hold no objects
             ids = np.where(found.scores > -np.inf, ids, "").astype(self.rows["ids"].kind)
-        return found._replace(ids=ids)._asdict()
+        return found.arrays() | {"ids": ids}
 
     def sync(self) -> None:
         """Make sure that what is done outlasts a power cut."""
@@ -293,7 +293,7 @@ def _create(partial: Path, request: Mapping[str, Any], kinds: SearchResult, per_
     temporary = partial.with_name(f".{partial.name}.{secrets.token_hex(6)}.tmp")
     temporary.mkdir()
     try:
-        for name, part in kinds._asdict().items():
+        for name, part in kinds.arrays().items():
             _Rows.create(temporary / ARRAYS[name], part.dtype, (request["n_users"], *part.shape[1:]))
         _write_job(temporary, request, per_block, Done(0, "", ""))
         temporary.rename(partial)
@@ -316,7 +316,7 @@ def _resume(
     partial = _partial(path)
     with contextlib.ExitStack() as stack:
         rows: dict[str, _Rows] = {}
-        for name, part in kinds._asdict().items():
+        for name, part in kinds.arrays().items():
             try:
                 file = stack.enter_context((partial / ARRAYS[name]).open("rb+", buffering=0))
             except (FileNotFoundError, NotADirectoryError):

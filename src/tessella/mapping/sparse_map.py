@@ -242,7 +242,6 @@ class BlockMapper:
         self.relative = schema.threshold_kind == "relative"
         self.rotation = rotation
         self.n_slots = schema.n_slots(n_factors)
-        self.core = core()
 
     def prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         """Rows rotated and thresholded."""
@@ -256,12 +255,14 @@ class BlockMapper:
         if rotation is None and self.threshold == 0:
             return block
         prepared = np.empty_like(block)
-        self.core.kernels.prepare(block, rotation, self.threshold, self.relative, prepared, self.core.level)
+        running = core()
+        running.kernels.prepare(block, rotation, self.threshold, self.relative, prepared, running.level)
         return prepared
 
     def count(self, prepared: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
         """How many entries each row will have, up to the first bad row; that row, or the number of rows."""
-        return self.core.kernels.count_entries(prepared, counts, self.core.level)
+        running = core()
+        return running.kernels.count_entries(prepared, counts, running.level)
 
     def fill(
         self,
@@ -278,9 +279,8 @@ class BlockMapper:
             tiles = np.empty(prepared.shape, np.int8)
             own._fill_tiles(prepared, tiles)
             levels = own.levels
-            misfit = self.core.kernels.fill_entries(
-                prepared, tiles, levels, window, starts, slots, values, self.core.level
-            )
+            running = core()
+            misfit = running.kernels.fill_entries(prepared, tiles, levels, window, starts, slots, values, running.level)
         else:
             misfit = _reference.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
         if misfit < len(prepared):

@@ -17,6 +17,7 @@ from tessella.index import Index
 from tessella.paper.measures import coverage, ndcg, speed_up, tie_aware_recall
 from tessella.paper.methods import BASELINES, METHODS, Settings, budget_of, candidates, not_scored, weighted_index
 from tessella.paper.problems import KAPPA, Draw, Problem, Scale
+from tessella.retrieval.plan import Method, Slots
 
 BRUTE_FORCE = "brute-force"
 NAMES = {**METHODS, BRUTE_FORCE: "NumPy brute force"}
@@ -79,11 +80,11 @@ def _ways(draw: Draw, found: dict[str, Any], scale: Scale) -> Iterator[Way]:
     """Brute force first, to compare with; then every method."""
     n_items, width = draw.items.shape
     yield Way(BRUTE_FORCE, None, {}, functools.partial(_brute_force, draw))
-    exact = Index.build(draw.items, target_recall=1.0)
+    exact = Index.build(draw.items, method="exact")
     yield Way("exact", None, {}, functools.partial(_searched, exact, draw))
     weighted = weighted_index(draw)
     for share in scale.shares:
-        answer = functools.partial(_searched, weighted, draw, budget=budget_of(share, n_items), max_slots=width)
+        answer = functools.partial(_searched, weighted, draw, Slots(budget_of(share, n_items), width))
         yield Way("weighted", None, {"share": share}, answer)
     for method in ("ours", *BASELINES):
         for budget, match in found["methods"][method]["matched"].items():
@@ -95,8 +96,8 @@ def _ways(draw: Draw, found: dict[str, Any], scale: Scale) -> Iterator[Way]:
                 )
 
 
-def _searched(index: Index, draw: Draw, *, budget: int | None = None, max_slots: int | None = None) -> Answer:
-    found = index.search(draw.users, KAPPA, budget=budget, max_slots=max_slots, threads=1)
+def _searched(index: Index, draw: Draw, method: Method | None = None) -> Answer:
+    found = index.search(draw.users, KAPPA, method=method, threads=1)
     return found.ids, not_scored(found, len(draw.items))
 
 

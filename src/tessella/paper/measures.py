@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 from tessella.paper import _checks as _paper_checks
+from tessella.search.recall import TOLERANCE, reaches
 
 _ELEMENTS_AT_ONCE = 2**22
 
@@ -94,7 +95,7 @@ def _ratio(parts: NDArray[Any], wholes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def tie_aware_recall(
-    found_ids: ArrayLike, found_scores: ArrayLike, true_scores: ArrayLike, *, tolerance: float = 1e-5
+    found_ids: ArrayLike, found_scores: ArrayLike, true_scores: ArrayLike, *, tolerance: float = TOLERANCE
 ) -> NDArray[np.float64]:
     """The share of k answers that score as high as the true k-th, whichever of equal items they are.
 
@@ -124,11 +125,8 @@ def tie_aware_recall(
     found = _paper_checks.item_numbers(found_ids, "found_ids")
     scores = _paper_checks.scores(found_scores, "found_scores", found.shape, missing=True)
     best = _paper_checks.scores(true_scores, "true_scores", found.shape, missing=True)
-    there = best > -np.inf
-    last = np.min(best, axis=1, keepdims=True, initial=np.inf, where=there)
-    lowest = last - share * np.abs(last, out=np.zeros_like(last), where=last < np.inf)
-    hits = _first_time(found) & (scores >= lowest)
-    wanted = there.sum(axis=1)
+    hits = _first_time(found) & reaches(scores, best, share)
+    wanted = (best > -np.inf).sum(axis=1)
     return _ratio(np.minimum(hits.sum(axis=1), wanted), wanted)
 
 

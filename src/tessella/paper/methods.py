@@ -22,6 +22,7 @@ from tessella.paper.baselines import ConcomitantRank, PCATree, SignRandomProject
 from tessella.paper.baselines.hashing import Hashes
 from tessella.paper.problems import KAPPA, Draw, Scale
 from tessella.results import SearchResult
+from tessella.retrieval.plan import Slots
 
 BASELINES = ("srp", "superbit", "concomitant", "pca-tree")
 RANDOM = BASELINES[:3]  # those with random vectors, so that draws of the same items differ
@@ -94,7 +95,7 @@ def _joined(points: list[Point]) -> Point:
 def candidates(method: str, settings: Settings, draw: Draw) -> Callable[[NDArray[np.float32]], csr_array]:
     """A method that chooses candidates, fitted to the items of a draw: queries in, candidates out."""
     if method == "ours":
-        return Index.build(draw.items, schema=_schema(settings)).candidates
+        return Index.build(draw.items, method="exact", schema=_schema(settings)).candidates
     if method == "pca-tree":
         tree = PCATree(settings["depth"], settings["spill"]).fit(_lengths(draw.items, settings["lengths"]))
         return lambda queries: tree.candidates(_lengths(queries, settings["lengths"]))
@@ -103,7 +104,7 @@ def candidates(method: str, settings: Settings, draw: Draw) -> Callable[[NDArray
 
 def weighted_index(draw: Draw) -> Index:
     """The index of weighted slots search."""
-    return Index.build(draw.items, schema=Schema(Ternary(), CounterTree(), WEIGHTED_THRESHOLD))
+    return Index.build(draw.items, method="exact", schema=Schema(Ternary(), CounterTree(), WEIGHTED_THRESHOLD))
 
 
 def budget_of(share: float, n_items: int) -> int:
@@ -126,7 +127,7 @@ def _slots(schema: Schema, draw: Draw) -> tuple[float, float]:
 
 
 def _ours(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    """The paper's way: ternary tiles, counter tree, a threshold, and an item is scored if it shares a slot."""
+    """The paper's rule: ternary tiles, counter tree, a threshold, and an item is scored if it shares a slot."""
     for kind in ("absolute", "relative"):
         for threshold in scale.thresholds:
             settings = {"threshold": threshold, "threshold_kind": kind}
@@ -141,20 +142,20 @@ def _weighted(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Poi
     n_items, width = draw.items.shape
     lookups, filed = _slots(index.schema, draw)
     for share in scale.shares:
-        found = index.search(draw.users, KAPPA, budget=budget_of(share, n_items), max_slots=width)
+        found = index.search(draw.users, KAPPA, method=Slots(budget_of(share, n_items), width))
         settings = {"threshold": WEIGHTED_THRESHOLD, "share": share}
         yield Point(settings, not_scored(found, n_items), _found(best, found.ids), lookups, 0, filed)
 
 
 def _exact(draw: Draw, best: NDArray[np.int64], _scale: Scale) -> Iterator[Point]:
-    """The proven top, by bounds."""
-    found = Index.build(draw.items, target_recall=1.0).search(draw.users, KAPPA)
+    """The certified top, by bounds."""
+    found = Index.build(draw.items, method="exact").search(draw.users, KAPPA)
     yield Point({}, not_scored(found, len(draw.items)), _found(best, found.ids), 0, 0, 1)
 
 
 def not_scored(found: SearchResult, n_items: int) -> NDArray[np.float64]:
     """The share of items that each answer did without; where slots gave too few, some were scored twice."""
-    return 1 - np.minimum(found.scored, n_items) / n_items
+    return 1 - np.minimum(found.n_scored, n_items) / n_items
 
 
 def _found(best: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.bool_]:

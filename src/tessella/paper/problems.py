@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._numbers import MAX_FACTORS
 from tessella.commands import tables
 from tessella.datasets import DATA_VARIABLE, Ratings, movielens
 from tessella.paper.factorise import Factors, factorise, factorise_implicit
@@ -117,7 +118,7 @@ def resized(
         if value is not None:
             sizes[f"n_{name}"] = _checks.whole_number(value, name, least)
     if widths:
-        checked = {_checks.whole_number(width, "factors", 1, _checks.MAX_FACTORS) for width in widths}
+        checked = {_checks.whole_number(width, "factors", 1, MAX_FACTORS) for width in widths}
         sizes["widths"] = tuple(sorted(checked))
     return replace(scale, **sizes)
 

@@ -1,7 +1,7 @@
-"""Codes: items and queries as short vectors of small integers, whose products bound scores from above.
+"""Codes: items and queries as vectors of small integers, whose products bound scores from above.
 
-A factor v is turned to principal axes, and its short vector t(v) holds the first coordinates and the norm of the rest.
-So u . v <= t(u) . t(v), with equality where nothing is left in the rest. With integer codes c of t(v) and q of t(u) in
+A factor v is rotated to principal axes, and its sketch t(v) holds the first coordinates and the norm of the rest. So
+u . v <= t(u) . t(v), with equality where nothing is left in the rest. With integer codes c of t(v) and q of t(u) in
 steps of s and r,
 
     u . v <= s r (q . c) + |t(u)| |t(v) - r c| + |t(u) - s q| |r c|
@@ -9,6 +9,7 @@ steps of s and r,
 and the integer product is all a scan computes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,19 +18,12 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella._kernels import core
+from tessella._numbers import BLOCK_ITEMS
+from tessella._threads import cut, run_blocks, thread_count
 
-BLOCK = 64
-LARGEST_CODE = 127.0
-LONGEST_CODE = 210.0
-LARGEST_QUERY_CODE = 63.0
-LONGEST_QUERY_CODE = 146.0
 CODE_SIZE = 48  # memory against items scored
+ITEMS_AT_ONCE = 2**12  # whole blocks, few enough for the cache
 WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
-
-
-def rounding_room(n_factors: int) -> float:
-    """The share of |u| |v| that a score in float32 may stray, and a turned factor, with some to spare."""
-    return n_factors * 2.0**-23 + 3e-7
 
 
 @dataclass(frozen=True)
@@ -47,58 +41,65 @@ class Axes:
 
     @property
     def code_size(self) -> int:
-        """Places of a code: the head, the norm of the tail, and one more if that is odd."""
+        """Coordinates of a code: the head, the norm of the tail, and one more if that is odd."""
         head = int(self.head.shape[1])
         return head + 1 + (head + 1) % 2
 
-    def code(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-        """Codes of queries, and the terms of their bounds: norm, error, scale."""
-        running = core()
-        codes = np.empty((len(queries), self.code_size), np.uint8)
-        terms = np.empty((len(queries), 3))
-        limits = (LARGEST_QUERY_CODE, LONGEST_QUERY_CODE)
-        running.kernels.code_queries(queries, self.head, *limits, codes, terms, running.level)
-        return codes, terms
-
 
 @dataclass(frozen=True)
-class Codes:
+class ExactCodes:
     """Codes of items in order of falling norm, in blocks of 64 with a common scale."""
 
-    codes: NDArray[np.int8]  # (n_blocks * code_size / 2 * BLOCK * 2)
-    offsets: NDArray[np.int16]  # (n_blocks * BLOCK)
+    codes: NDArray[np.int8]  # (n_blocks * code_size / 2 * BLOCK_ITEMS * 2)
+    offsets: NDArray[np.int16]  # (n_blocks * BLOCK_ITEMS)
     block_terms: NDArray[np.float64]  # (n_blocks, 4): norm, error, coded norm, scale
 
     @classmethod
     def empty(cls, n: int, axes: Axes) -> Self:
         """Room for the codes of n items."""
-        n_blocks = -(-n // BLOCK)
+        n_blocks = -(-n // BLOCK_ITEMS)
         return cls(
-            np.empty(n_blocks * BLOCK * axes.code_size, np.int8),
-            np.empty(n_blocks * BLOCK, np.int16),
+            np.empty(n_blocks * BLOCK_ITEMS * axes.code_size, np.int8),
+            np.empty(n_blocks * BLOCK_ITEMS, np.int16),
             np.empty((n_blocks, 4)),
         )
 
-    def fill(self, items: slice, factors: NDArray[np.float32], turned: NDArray[np.float32], axes: Axes) -> None:
+    def fill(self, items: slice, factors: NDArray[np.float32], rotated: NDArray[np.float32], axes: Axes) -> None:
         """Code some blocks of items by falling norm, given their factors as they are and along the principal axes."""
-        blocks = slice(items.start // BLOCK, -(-items.stop // BLOCK))
-        places = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
-        codes = self.codes[places.start * axes.code_size : places.stop * axes.code_size]
-        limits = (LARGEST_CODE, LONGEST_CODE, rounding_room(factors.shape[1]))
+        blocks = slice(items.start // BLOCK_ITEMS, -(-items.stop // BLOCK_ITEMS))
+        padded = slice(blocks.start * BLOCK_ITEMS, blocks.stop * BLOCK_ITEMS)
+        codes = self.codes[padded.start * axes.code_size : padded.stop * axes.code_size]
         running = core()
         running.kernels.code_items(
-            factors, turned, axes.head.shape[1], *limits,
-            codes, self.offsets[places], self.block_terms[blocks], running.level,
-        )  # fmt: skip
+            factors, rotated, axes.head.shape[1], codes, self.offsets[padded], self.block_terms[blocks], running.level
+        )
 
-    def check(self, n: int, axes: Axes) -> None:
-        """Refuse arrays that do not belong together, as only a forged file has."""
-        n_blocks = -(-n // BLOCK)
-        _checks.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK,))
-        _checks.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK,))
+    def check(
+        self, factors: NDArray[np.float32], rotate: Callable[[NDArray[np.float32]], NDArray[np.float32]], axes: Axes
+    ) -> None:
+        """Refuse codes that are not those of the factors, as only a forged file has: certificates rest on them."""
+        n_blocks = -(-len(factors) // BLOCK_ITEMS)
+        _checks.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK_ITEMS,))
+        _checks.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK_ITEMS,))
         _checks.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
-        if not np.isfinite(self.block_terms).all():
-            raise ValueError("not all terms are finite")
+        wrong: list[str] = []
+
+        def look(part: slice) -> None:
+            theirs = factors[part]
+            fresh = type(self).empty(len(theirs), axes)
+            fresh.fill(slice(0, len(theirs)), theirs, rotate(theirs), axes)
+            for name in ("codes", "offsets", "block_terms"):
+                array, right = getattr(self, name), getattr(fresh, name)
+                first = part.start // BLOCK_ITEMS * (len(array) // n_blocks)
+                if not np.array_equal(array[first : first + len(right)], right):
+                    wrong.append(name)
+
+        run_blocks(look, cut(len(factors), ITEMS_AT_ONCE), thread_count(None))
+        if wrong:
+            raise ValueError(f"{wrong[0]} are not those of the factors")
+        norms = self.block_terms[:, 0]
+        if (norms[1:] > norms[:-1] * (1 + 1e-9)).any():  # equal norms may be summed otherwise elsewhere
+            raise ValueError("items are not by falling norm")
 
     @property
     def longest(self) -> float:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._numbers import POSTING_BLOCK
+from tessella._threads import cut
 
-POSTING_BLOCK = 2**16
 LARGEST_IMPACT = 127
 
 Entries: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # starts, slots, values
@@ -17,12 +18,12 @@ Entries: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floa
 
 @dataclass(frozen=True)
 class Postings:
-    """Lists of items by slot, in blocks of 65,536 items; along a list impacts fall in size, then places rise.
+    """Lists of items by slot, in blocks of 65,536 items; along a list impacts fall in size, then positions rise.
 
     An impact is an entry of the sparse map in steps of its list's scale.
     """
 
-    places: NDArray[np.uint16]  # (n_entries) within a block
+    positions: NDArray[np.uint16]  # (n_entries) within a block
     impacts: NDArray[np.int8]  # (n_entries)
     slots: NDArray[np.int64]  # (n_lists) ascending within a block
     starts: NDArray[np.int64]  # (n_lists + 1)
@@ -31,26 +32,29 @@ class Postings:
 
     @classmethod
     def build(cls, n: int, entries: Mapping[int, Entries]) -> Self:
-        """File the sparse map of n items, given as the entries of stretches by their first place."""
-        filed = []
-        for first in range(0, n, POSTING_BLOCK):
-            places, slots, values = [], [], []
-            for at in sorted(start for start in entries if first <= start < first + POSTING_BLOCK):
+        """Post the sparse map of n items, given as the entries of stretches by their first position."""
+        blocks = []
+        for block in cut(n, POSTING_BLOCK):
+            first = block.start
+            positions, slots, values = [], [], []
+            for at in sorted(start for start in entries if first <= start < block.stop):
                 starts, stretch_slots, stretch_values = entries[at]
-                places.append(np.repeat(np.arange(at - first, at - first + len(starts) - 1), np.diff(starts)))
+                positions.append(np.repeat(np.arange(at - first, at - first + len(starts) - 1), np.diff(starts)))
                 slots.append(stretch_slots)
                 values.append(stretch_values)
-            filed.append(_file(np.concatenate(places), np.concatenate(slots), np.concatenate(values)))
-        all_places, impacts, all_slots, lengths, scales = (np.concatenate(part) for part in zip(*filed, strict=True))
+            blocks.append(_block_of(np.concatenate(positions), np.concatenate(slots), np.concatenate(values)))
+        all_positions, impacts, all_slots, lengths, scales = (
+            np.concatenate(part) for part in zip(*blocks, strict=True)
+        )
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        block_lists = np.concatenate([[0], np.cumsum([len(block[2]) for block in filed])])
-        return cls(all_places, impacts, all_slots, starts, scales, block_lists)
+        block_lists = np.concatenate([[0], np.cumsum([len(block[2]) for block in blocks])])
+        return cls(all_positions, impacts, all_slots, starts, scales, block_lists)
 
     def check(self, n: int) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
-        n_lists, n_entries = len(self.slots), len(self.places)
+        n_lists, n_entries = len(self.slots), len(self.positions)
         n_blocks = -(-n // POSTING_BLOCK)
-        _checks.expect(self.places, "places", np.uint16, (n_entries,))
+        _checks.expect(self.positions, "positions", np.uint16, (n_entries,))
         _checks.expect(self.impacts, "impacts", np.int8, (n_entries,))
         _checks.expect(self.slots, "slots", np.int64, (n_lists,))
         _checks.expect(self.starts, "starts", np.int64, (n_lists + 1,))
@@ -62,37 +66,40 @@ class Postings:
         if (np.diff(self.starts) < 1).any():
             raise ValueError("a list is empty")
         entries = self.starts[self.block_lists[-2:]]
-        if n_entries and int(self.places[entries[0] : entries[1]].max(initial=0)) >= n - (n_blocks - 1) * POSTING_BLOCK:
-            raise ValueError("a place is beyond the items")
+        if (
+            n_entries
+            and int(self.positions[entries[0] : entries[1]].max(initial=0)) >= n - (n_blocks - 1) * POSTING_BLOCK
+        ):
+            raise ValueError("a position is beyond the items")
         if not np.isfinite(self.scales).all() or (self.slots < 0).any() or (self.impacts == -128).any():
             raise ValueError("a scale, slot or impact is out of range")
 
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The slot and the place in the segment of every entry."""
+        """The slot and the position in the segment of every entry."""
         lengths = np.diff(self.starts)
         blocks = np.repeat(np.arange(len(self.block_lists) - 1), np.diff(self.block_lists))
-        return np.repeat(self.slots, lengths), np.repeat(blocks * POSTING_BLOCK, lengths) + self.places
+        return np.repeat(self.slots, lengths), np.repeat(blocks * POSTING_BLOCK, lengths) + self.positions
 
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        arrays = (self.places, self.impacts, self.slots, self.starts, self.scales, self.block_lists)
+        arrays = (self.positions, self.impacts, self.slots, self.starts, self.scales, self.block_lists)
         return sum(array.nbytes for array in arrays)
 
 
-def _file(
-    places: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float32]
+def _block_of(
+    positions: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float32]
 ) -> tuple[NDArray[np.uint16], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """The entries of one block by slot, then by falling size: places, impacts, and slots, lengths, scales of lists."""
+    """The entries of a block by slot, then by falling size: positions, impacts; slots, lengths and scales of lists."""
     sizes = np.abs(values)
     numbers = slots if slots.max(initial=0) < 2**32 else np.unique(slots, return_inverse=True)[1]
     # The bits of floats that are not negative are in order, so slot and falling size make one number.
     keys = numbers.astype(np.uint64) << np.uint64(32) | (np.uint32(0xFFFFFFFF) - sizes.view(np.uint32))
     order = np.argsort(keys, kind="stable")
-    places, slots, values, sizes = places[order], slots[order], values[order], sizes[order]
+    positions, slots, values, sizes = positions[order], slots[order], values[order], sizes[order]
     firsts = np.flatnonzero(np.diff(slots, prepend=-1))
     lengths = np.diff(firsts, append=len(slots))
     scales = sizes[firsts].astype(np.float64) / LARGEST_IMPACT
     scales[scales == 0] = 1
     impacts = np.rint(values / np.repeat(scales, lengths))
-    return places.astype(np.uint16), impacts.astype(np.int8), slots[firsts], lengths, scales.astype(np.float32)
+    return positions.astype(np.uint16), impacts.astype(np.int8), slots[firsts], lengths, scales.astype(np.float32)

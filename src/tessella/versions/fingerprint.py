@@ -8,10 +8,10 @@ import numpy as np
 
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
-from tessella.results import Plan
-from tessella.versions.version import State
+from tessella.retrieval.plan import Plan
+from tessella.versions.version import Version
 
-_HISTORY = ("version", "next_row")
+_HISTORY = ("number", "next_row")
 
 
 def fingerprint(*values: Any) -> str:
@@ -21,9 +21,9 @@ def fingerprint(*values: Any) -> str:
     return digest.hexdigest()
 
 
-def index_fingerprint(state: State) -> str:
+def index_fingerprint(version: Version) -> str:
     """The digest of everything that answers depend on, and not of how many changes led there."""
-    parts = {part.name: getattr(state, part.name) for part in fields(state) if part.name not in _HISTORY}
+    parts = {part.name: getattr(version, part.name) for part in fields(version) if part.name not in _HISTORY}
     return fingerprint(*parts.items())
 
 
@@ -37,7 +37,7 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, SparseMap):
         _feed(digest, (value.schema_, value.scale_, value.rotation_))
     elif isinstance(value, Plan):  # not what was measured on the way to it
-        _feed(digest, (value.way, value.reach, value.max_slots, value.budget_per_answer))
+        _feed(digest, (value.method.name, value.method, value.k))
     elif is_dataclass(value):
         _feed(digest, tuple((part.name, getattr(value, part.name)) for part in fields(value)))
     elif isinstance(value, tuple | list):

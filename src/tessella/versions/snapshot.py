@@ -8,78 +8,86 @@ from numpy.typing import NDArray
 from tessella import _checks
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
-from tessella.results import EXACT, plan_from_json, plan_to_json
-from tessella.retrieval.codes import Codes
+from tessella.retrieval.codes import ExactCodes
+from tessella.retrieval.fitted import Fitted
+from tessella.retrieval.plan import EXACT_PLAN, plan_from_json, plan_to_json
 from tessella.retrieval.postings import Postings
-from tessella.retrieval.tiles import CodedRows, Filed, LearnedTiles, Tiling, parts_of
+from tessella.retrieval.tiles import LearnedTiles, TileCodes, TiledItems, Tiling
 from tessella.versions import storage
 from tessella.versions.changes import merged
-from tessella.versions.version import Fitted, Segment, State
+from tessella.versions.segment import Segment
+from tessella.versions.version import Version
 
 _CODES = ("codes", "offsets", "block_terms")
-_TILES = ("tile_places", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
-_POSTINGS = ("places", "impacts", "slots", "starts", "scales", "block_lists")
+_TILES = ("tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
+_POSTINGS = ("positions", "impacts", "slots", "starts", "scales", "block_lists")
+_BEFORE_FORMAT_3 = {"places": "positions", "tile_places": "tile_members"}
 
 
-def snapshot(state: State) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
     """All live items as one segment, with rows from 0."""
-    fitted = state.fitted
+    fitted = version.fitted
     arrays: dict[str, NDArray[Any]] = {"basis": fitted.basis, "spectrum": fitted.spectrum}
     facts: dict[str, object] = {
-        "n_items": state.n_live,
+        "n_items": version.n_live,
         "n_factors": fitted.n_factors,
-        "text_ids": state.text_ids,
-        "version": state.version,
+        "text_ids": version.text_ids,
+        "version": version.number,
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
-        "plan": plan_to_json(state.plan),
+        "plan": plan_to_json(version.plan),
     }
     if fitted.tiling is not None:
         facts |= {"tiles": fitted.tiling.settings.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
         arrays["centres"] = fitted.tiling.centres
     if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
         arrays["rotation"] = fitted.sparse_map.rotation_
-    if state.n_live:
-        segment = merged(state.segments, fitted)
+    if version.n_live:
+        segment = merged(version.segments, fitted)
         arrays |= {"factors": segment.factors, "is_new": segment.is_new.view(np.uint8)}
-        arrays["rows"] = np.searchsorted(state.live_rows, segment.rows).astype(np.int32)
-        if state.text_ids:
+        arrays["rows"] = np.searchsorted(version.live_rows, segment.rows).astype(np.int32)
+        if version.text_ids:
             arrays["id_bytes"], arrays["id_ends"] = storage.texts_to_arrays(segment.ids)
         else:
             arrays["ids"] = segment.ids
         arrays |= {name: getattr(segment.codes, name) for name in _CODES}
         arrays |= {name: getattr(segment.postings, name) for name in _POSTINGS}
-        if segment.filed is not None:
-            arrays |= parts_of(segment.filed)
+        if segment.tiles is not None:
+            tiles, coded = segment.tiles, segment.tiles.coded
+            parts = (tiles.members, tiles.starts, tiles.radii, coded.codes, coded.offsets, coded.scales)
+            arrays |= dict(zip(_TILES, parts, strict=True))
     return arrays, facts
 
 
-def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> State:
+def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Version:
     """The version that `snapshot` took; arrays that do not belong together are refused."""
+    arrays = {_BEFORE_FORMAT_3.get(part, part): array for part, array in arrays.items()}
     try:
         n, n_factors = int(facts["n_items"]), _checks.n_factors(facts["n_factors"])
         fitted = _restore_fitted(arrays, facts, n_factors)
-        texts, version = facts["text_ids"], _checks.whole_number(facts["version"], "version", 0)
+        texts, number = facts["text_ids"], _checks.whole_number(facts["version"], "version", 0)
         _checks.true_or_false(texts, "text_ids")
-        plan = plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT  # format 1
+        plan = (
+            plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
+        )  # format 1
         _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
-            return State((), fitted, texts, version, 0, plan)
-        codes = Codes(*(arrays[part] for part in _CODES))
+            return Version((), fitted, texts, number, 0, plan)
+        codes = ExactCodes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
-        codes.check(n, fitted.axes)
-        postings.check(n)
         _checks.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
         _checks.expect(arrays["rows"], "rows", np.int32, (n,))
         _checks.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
+        codes.check(arrays["factors"], fitted.rotate, fitted.axes)
+        postings.check(n)
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
-        filed = None if fitted.tiling is None else _restore_filed(arrays, n, fitted.tiling)
-        segment = Segment.over(arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, filed)
+        tiles = None if fitted.tiling is None else _restore_tiles(arrays, fitted.tiling)
+        segment = Segment.over(arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, tiles)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return State((segment,), fitted, texts, version, n, plan)
+    return Version((segment,), fitted, texts, number, n, plan)
 
 
 def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool) -> None:
@@ -128,8 +136,8 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
     return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm)
 
 
-def _restore_filed(arrays: dict[str, NDArray[Any]], n: int, tiling: Tiling) -> Filed:
-    places, starts, radii, *coded = (arrays[name] for name in _TILES)
-    filed = Filed(places, starts, CodedRows(*coded), radii)
-    filed.check(n, *tiling.centres.shape)
-    return filed
+def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
+    members, starts, radii, *coded = (arrays[name] for name in _TILES)
+    tiles = TiledItems(members, starts, TileCodes(*coded), radii)
+    tiles.check(arrays["factors"], tiling)
+    return tiles

@@ -20,8 +20,8 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-FORMAT = 2
-READABLE = (1, 2)
+FORMAT = 3
+READABLE = (1, 2, 3)
 _KEY = "tessella"
 _DIGEST_LENGTH = 32
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2"}

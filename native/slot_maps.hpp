@@ -88,30 +88,30 @@ int64_t gather(const float* z, const int32_t* slots, const int32_t* regions, int
 #endif
 
 // A window's slots ascend with the coordinate; a counter's do within each region, so the regions are taken in turn.
-// Stops at the first row whose entries do not fit starts, which then was counted from other factors.
+// Stops at the first vector whose entries do not fit starts, which then was counted from other factors.
 template <typename Index>
-int64_t fill(const float* prepared, const int8_t* tiles, int64_t n_rows, int64_t n_factors, const SlotRule& rule,
+int64_t fill(const float* prepared, const int8_t* tiles, int64_t n, int64_t n_factors, const SlotRule& rule,
              const Workspace& space, const Index* starts, Index* slots, float* values) {
-    Index* row_slots = reinterpret_cast<Index*>(space.slots);
+    Index* own_slots = reinterpret_cast<Index*>(space.slots);
     Index* kept_slots = reinterpret_cast<Index*>(space.kept_slots);
     const int32_t n_regions = rule.depth > 0 ? 1 : 2 * rule.levels;
     for (int64_t j = 0; j < n_factors; ++j) space.regions[j] = 0;
-    for (int64_t row = 0; row < n_rows; ++row) {
-        const float* z = prepared + row * n_factors;
-        const int8_t* tile = tiles + row * n_factors;
+    for (int64_t vector = 0; vector < n; ++vector) {
+        const float* z = prepared + vector * n_factors;
+        const int8_t* tile = tiles + vector * n_factors;
         if (rule.depth > 0)
-            window_slots(tile, n_factors, rule, row_slots);
+            window_slots(tile, n_factors, rule, own_slots);
         else
-            counter_slots(tile, n_factors, row_slots, space.regions);
-        int64_t at = starts[row];
+            counter_slots(tile, n_factors, own_slots, space.regions);
+        int64_t at = starts[vector];
         for (int32_t region = 0; region < n_regions; ++region) {
-            const int64_t count = gather(z, row_slots, space.regions, region, n_factors, kept_slots, space.kept_values);
-            if (at + count > starts[row + 1]) return row;
+            const int64_t count = gather(z, own_slots, space.regions, region, n_factors, kept_slots, space.kept_values);
+            if (at + count > starts[vector + 1]) return vector;
             __builtin_memcpy(slots + at, kept_slots, sizeof(Index) * static_cast<size_t>(count));
             __builtin_memcpy(values + at, space.kept_values, sizeof(float) * static_cast<size_t>(count));
             at += count;
         }
-        if (at != starts[row + 1]) return row;
+        if (at != starts[vector + 1]) return vector;
     }
-    return n_rows;
+    return n;
 }

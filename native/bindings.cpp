@@ -1,0 +1,411 @@
+// Bindings only: shapes are checked, the GIL is released, the core runs on the calling thread. See README.md.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "arrays.hpp"
+#include "engine.hpp"
+#include "kernels.hpp"
+#include "levels.hpp"
+#include "lookups.hpp"
+#include "workspace.hpp"
+
+using namespace nb::literals;
+
+namespace tessella {
+namespace {
+
+std::vector<std::string> levels() {
+    std::vector<std::string> names;
+    for (const Kernels* kernels : available_levels()) names.emplace_back(kernels->name);
+    return names;
+}
+
+// The numbers that Python has, too, so that a test can hold them equal.
+std::map<std::string, double> numbers() {
+    return {{"MAX_FACTORS", MAX_FACTORS},
+            {"NORM_SPARE", NORM_SPARE},
+            {"ROTATION_SPARE", ROTATION_SPARE},
+            {"ROUNDED_ROTATION_SPARE", ROUNDED_ROTATION_SPARE},
+            {"UNDERFLOW_LOSS", UNDERFLOW_LOSS},
+            {"LEAST_NORMAL_FLOAT", LEAST_NORMAL_FLOAT},
+            {"LARGEST_NORM", LARGEST_NORM},
+            {"LARGEST_PRODUCT", LARGEST_PRODUCT},
+            {"LARGEST_BOUND", LARGEST_BOUND},
+            {"QUERY_OFFSET", QUERY_OFFSET},
+            {"LARGEST_ITEM_CODE", LARGEST_ITEM_CODE},
+            {"LARGEST_QUERY_CODE", LARGEST_QUERY_CODE},
+            {"LONGEST_EXACT_ITEM", LONGEST_EXACT_ITEM},
+            {"LONGEST_EXACT_QUERY", LONGEST_EXACT_QUERY},
+            {"LONGEST_TILE_ITEM", LONGEST_TILE_ITEM},
+            {"LONGEST_TILE_QUERY", LONGEST_TILE_QUERY},
+            {"LEAST_CODE_STEP", LEAST_CODE_STEP},
+            {"LEAST_SCALE", LEAST_SCALE},
+            {"PARTIAL_PRODUCT_UNITS", PARTIAL_PRODUCT_UNITS},
+            {"FAINT", FAINT},
+            {"PROVABLE_POSITIONS", PROVABLE_POSITIONS},
+            {"BLOCK_ITEMS", BLOCK_ITEMS},
+            {"GROUP_ITEMS", GROUP_ITEMS},
+            {"POSTING_BLOCK", POSTING_BLOCK},
+            {"STRIDE", STRIDE},
+            {"FEW_ALLOWED", FEW_ALLOWED},
+            {"FEW_ALLOWED_SHARE", FEW_ALLOWED_SHARE},
+            {"MOST_WITH_REPEATS", MOST_WITH_REPEATS},
+            {"rounding_share(64)", rounding_share(64)}};
+}
+
+int64_t first_nonfinite(Matrix<const float> factors, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    nb::gil_scoped_release unlocked;
+    return kernels.first_nonfinite(factors.data(), length_of(factors), width_of(factors));
+}
+
+void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> rotation, double threshold, bool relative,
+             Matrix<float> prepared, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    require_shape(prepared, "prepared", factors.shape(0), factors.shape(1));
+    require(!rotation || (rotation->shape(0) == factors.shape(1) && rotation->shape(1) == factors.shape(1)),
+            "the rotation is not square or not of the factors' width");
+    const Preparation how = {rotation ? rotation->data() : nullptr, threshold, relative};
+    const OwnedWorkspace space(width_of(factors));
+    nb::gil_scoped_release unlocked;
+    kernels.prepare(factors.data(), length_of(factors), width_of(factors), how, space.view, prepared.data());
+}
+
+int64_t count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_size(counts, "counts", prepared.shape(0));
+    nb::gil_scoped_release unlocked;
+    return kernels.count_entries(prepared.data(), length_of(prepared), width_of(prepared), counts.data());
+}
+
+void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int8_t> tiles, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    require_shape(tiles, "tiles", factors.shape(0), factors.shape(1));
+    require(max_nonzeros >= 1 && max_nonzeros <= width_of(factors),
+            "max_nonzeros is from 1 to the number of coordinates");
+    const OwnedWorkspace space(width_of(factors));
+    nb::gil_scoped_release unlocked;
+    kernels.ternary_tiles(factors.data(), length_of(factors), width_of(factors), max_nonzeros, space.view,
+                          tiles.data());
+}
+
+void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matrix<int8_t> tiles, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    require_shape(tiles, "tiles", factors.shape(0), factors.shape(1));
+    require(n_levels >= 1 && n_levels <= 127, "levels are from 1 to 127");
+    const OwnedWorkspace space(width_of(factors));
+    nb::gil_scoped_release unlocked;
+    if (exact)
+        kernels.exact_tiles(factors.data(), length_of(factors), width_of(factors), n_levels, space.view, tiles.data());
+    else
+        kernels.rounded_tiles(factors.data(), length_of(factors), width_of(factors), n_levels, tiles.data());
+}
+
+template <typename Index, typename Fill>
+int64_t fill_with(Fill fill, const Matrix<const float>& prepared, const Matrix<const int8_t>& tiles,
+                  const SlotRule& rule, const Vector<const Index>& starts, const Vector<Index>& slots,
+                  const Vector<float>& values) {
+    require_width(prepared, "prepared");
+    require_shape(tiles, "tiles", prepared.shape(0), prepared.shape(1));
+    require(rule.levels >= 1 && rule.levels <= 127 && rule.depth >= 0 && rule.depth <= 32,
+            "levels are from 1 to 127 and depth from 0 to 32");
+    require_size(values, "values", slots.size());
+    require_starts(starts, "starts", prepared.shape(0), slots.size(), false);
+    const OwnedWorkspace space(width_of(prepared));
+    nb::gil_scoped_release unlocked;
+    return fill(prepared.data(), tiles.data(), length_of(prepared), width_of(prepared), rule, space.view, starts.data(),
+                slots.data(), values.data());
+}
+
+int64_t fill_narrow(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
+                    Vector<const int32_t> starts, Vector<int32_t> slots, Vector<float> values, int64_t level) {
+    return fill_with<int32_t>(kernels_at(level).fill_narrow, prepared, tiles, {n_levels, depth}, starts, slots, values);
+}
+
+int64_t fill_wide(Matrix<const float> prepared, Matrix<const int8_t> tiles, int32_t n_levels, int32_t depth,
+                  Vector<const int64_t> starts, Vector<int64_t> slots, Vector<float> values, int64_t level) {
+    return fill_with<int64_t>(kernels_at(level).fill_wide, prepared, tiles, {n_levels, depth}, starts, slots, values);
+}
+
+void inner_products(Matrix<const float> queries, Matrix<const float> items, Matrix<float> products, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(items, "items");
+    require_shape(queries, "queries", queries.shape(0), items.shape(1));
+    require_shape(products, "products", queries.shape(0), items.shape(0));
+    nb::gil_scoped_release unlocked;
+    kernels.inner_products(queries.data(), length_of(queries), items.data(), length_of(items), width_of(items),
+                           products.data());
+}
+
+void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_t n_head, Vector<int8_t> codes,
+                Vector<int16_t> offsets, Matrix<double> block_terms, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    require_shape(rotated, "rotated", factors.shape(0), factors.shape(1));
+    require(n_head >= 1 && n_head <= width_of(factors), "n_head is not from 1 to the number of coordinates");
+    const size_t n_blocks = in_groups(factors.shape(0), BLOCK_ITEMS);
+    const int64_t code_size = n_head + 1 + (n_head + 1) % 2;
+    require_size(offsets, "offsets", n_blocks * BLOCK_ITEMS);
+    require_size(codes, "codes", static_cast<size_t>(code_size) * offsets.size());
+    require_shape(block_terms, "block_terms", n_blocks, 4);
+    std::vector<double> sketches(static_cast<size_t>(code_size + 3) * BLOCK_ITEMS);
+    nb::gil_scoped_release unlocked;
+    kernels.code_items(factors.data(), rotated.data(), length_of(factors), width_of(factors), n_head, sketches.data(),
+                       codes.data(), offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
+}
+
+void code_tile_items(Matrix<const float> factors, Vector<int8_t> codes, Vector<int16_t> offsets, Vector<float> scales,
+                     int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    const size_t padded = in_groups(factors.shape(0), GROUP_ITEMS) * GROUP_ITEMS;
+    const int64_t code_size = width_of(factors) + width_of(factors) % 2;
+    require_size(codes, "codes", padded * static_cast<size_t>(code_size));
+    require_size(offsets, "offsets", padded);
+    require_size(scales, "scales", padded);
+    nb::gil_scoped_release unlocked;
+    kernels.code_tile_items(factors.data(), length_of(factors), width_of(factors), code_size, codes.data(),
+                            offsets.data(), scales.data());
+}
+
+void nearest_tiles(nb::handle centres, Vector<const float> halves, Matrix<const float> factors,
+                   std::optional<Vector<const int32_t>> taken, Vector<int32_t> tiles, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    const size_t n_tiles = halves.size();
+    require(n_tiles >= 1, "halves is empty");
+    require_size(tiles, "tiles", factors.shape(0));
+    if (taken) {
+        require_size(*taken, "taken", factors.shape(0));
+        for (size_t i = 0; i < taken->size(); ++i)
+            require(taken->data()[i] >= 0 && taken->data()[i] < static_cast<int64_t>(n_tiles),
+                    "taken names a tile that is not there");
+    }
+    std::vector<nb::object> kept;
+    const TileCodes coded = tile_codes_of(Fields(centres, kept), n_tiles, width_of(factors));
+    nb::gil_scoped_release unlocked;
+    std::vector<uint8_t> codes(factors.shape(0) * static_cast<size_t>(coded.code_size));
+    std::vector<TileQueryTerms> terms(factors.shape(0));
+    std::vector<float> bounds(in_groups(n_tiles, GROUP_ITEMS) * GROUP_ITEMS);
+    kernels.code_tile_queries(factors.data(), length_of(factors), width_of(factors), coded.code_size, codes.data(),
+                              terms.data());
+    kernels.nearest_tiles(coded, halves.data(), static_cast<int64_t>(n_tiles), {codes.data(), terms.data()},
+                          length_of(factors), taken ? taken->data() : nullptr, bounds.data(), tiles.data());
+}
+
+// An engine, and the arrays it reads.
+class BoundEngine {
+public:
+    using SettingArgument = std::tuple<int, double, int64_t, int64_t, int64_t>;
+    using EntriesArgument = std::tuple<Vector<const int64_t>, Vector<const int64_t>, Vector<const float>>;
+    using FilterArgument = std::tuple<std::optional<Vector<const uint8_t>>, int64_t, Vector<const int64_t>,
+                                      std::optional<Vector<const int64_t>>, bool>;
+    using AnswersArgument = std::tuple<Array<int64_t>, Array<float>, Vector<int64_t>, Vector<bool>>;
+
+    BoundEngine(Matrix<const double> head, double longest, double longest_held, nb::object centres,
+                std::optional<Vector<const float>> radii, nb::list segments)
+        : engine_(static_cast<int64_t>(head.shape(0)), axes_of(head), longest, longest_held) {
+        kept_.push_back(nb::cast(head));
+        if (!centres.is_none()) {
+            require(radii.has_value(), "radii is missing");
+            const size_t n_groups = in_groups(radii->size(), GROUP_ITEMS);
+            require(n_groups >= 1, "radii is empty");
+            engine_.set_centres(tile_codes_of(Fields(centres, kept_), radii->size(), engine_.n_factors()),
+                                static_cast<int64_t>(n_groups));
+            kept_.push_back(nb::cast(*radii));
+        }
+        int64_t base = 0;
+        for (const nb::handle segment : segments) {
+            engine_.add(segment_of(Fields(segment, kept_), radii, base));
+            base += last_size_;
+        }
+    }
+
+    // The first query that cannot be answered, or -1.
+    int64_t search(Array<const float> queries, const SettingArgument& setting,
+                   const std::optional<EntriesArgument>& entries, const std::optional<FilterArgument>& filter,
+                   const AnswersArgument& answers, int64_t level) const {
+        const Kernels& kernels = kernels_at(level);
+        const size_t width = static_cast<size_t>(engine_.n_factors());
+        require(queries.ndim() >= 1 && queries.ndim() <= 2 && queries.shape(queries.ndim() - 1) == width,
+                "queries has not the width of the items");
+        const size_t n = queries.ndim() == 1 ? 1 : queries.shape(0);
+        const auto& [ids, scores, n_scored, certified] = answers;
+        require(ids.ndim() == queries.ndim(), "ids has not the dimensions of queries");
+        const size_t k = ids.shape(ids.ndim() - 1);
+        require_size(ids, "ids", n * k);
+        require_size(scores, "scores", n * k);
+        require_size(n_scored, "n_scored", n);
+        require_size(certified, "certified", n);
+        const Setting how = setting_of(setting);
+        const Entries mapped = entries_of(entries, how, n);
+        const Filter rows = filter_of(filter, n);
+        nb::gil_scoped_release unlocked;
+        return engine_.search(kernels, queries.data(), static_cast<int64_t>(n), how, mapped, rows,
+                              {ids.data(), scores.data(), n_scored.data(), certified.data(), static_cast<int64_t>(k)});
+    }
+
+    int64_t choose(Vector<const float> query, const SettingArgument& setting, const EntriesArgument& entries,
+                   const std::optional<FilterArgument>& filter, Vector<uint64_t> keys, int64_t level) const {
+        const Kernels& kernels = kernels_at(level);
+        require_size(query, "query", static_cast<size_t>(engine_.n_factors()));
+        Setting how = setting_of(setting);
+        require(how.method == Method::slots, "candidates are chosen by slots");
+        how.budget = static_cast<int64_t>(keys.size());
+        require(how.budget >= 1, "keys is empty");
+        const Entries mapped = entries_of(entries, how, 1);
+        const Filter rows = filter_of(filter, 1);
+        require(!(rows.starts && rows.only), "candidates are chosen among what is not excluded");
+        int64_t count = 0;
+        nb::gil_scoped_release unlocked;
+        engine_.choose(kernels, {query.data(), 1, {rows.allowed, rows.listed, rows.starts}}, mapped, how,
+                       {keys.data(), &count, how.budget});
+        return count;
+    }
+
+private:
+    static Axes axes_of(const Matrix<const double>& head) {
+        require(
+            head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
+            "head has not from 1 to as many axes as there are coordinates");
+        const int64_t n_head = static_cast<int64_t>(head.shape(1));
+        return {head.data(), n_head, n_head + 1 + (n_head + 1) % 2};
+    }
+
+    Segment segment_of(const Fields& fields, const std::optional<Vector<const float>>& radii, int64_t base) {
+        const auto factors = fields.get<Matrix<const float>>("factors");
+        const size_t n = factors.shape(0);
+        const int64_t n_factors = engine_.n_factors();
+        require(n >= 1, fields.name("factors") + " is empty");
+        require_shape(factors, fields.name("factors").c_str(), n, static_cast<size_t>(n_factors));
+        require(base + static_cast<int64_t>(n) <= INT32_MAX, "positions leave 31 bits");
+        Segment segment = {};
+        segment.items = {factors.data(), fields.get<Vector<const int32_t>>("rows", n).data(),
+                         nullptr,        static_cast<int64_t>(n),
+                         n_factors,      base};
+        if (fields.has("removed"))
+            segment.items.removed = fields.get<Vector<const uint8_t>>("removed", (n + 7) / 8).data();
+        if (nb::cast<std::string>(fields["ids"].attr("dtype").attr("kind")) == "i")
+            segment.ids = fields.get<Vector<const int64_t>>("ids", n).data();
+        segment.by_row = fields.get<Vector<const int32_t>>("by_row", n).data();
+        segment.codes = exact_codes_of(Fields(fields["codes"], kept_), n, engine_.axes().code_size);
+        segment.postings = postings_of(Fields(fields["postings"], kept_), n);
+        require(fields.has("tiles") == engine_.has_tiles(), fields.name("tiles") + " and centres go together");
+        if (engine_.has_tiles())
+            segment.tiles =
+                tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, n_factors);
+        segment.n_live = nb::cast<int64_t>(fields["n_live"]);
+        require(segment.n_live >= 0 && segment.n_live <= static_cast<int64_t>(n), fields.name("n_live") + " is wrong");
+        last_size_ = static_cast<int64_t>(n);
+        return segment;
+    }
+
+    Setting setting_of(const SettingArgument& setting) const {
+        const auto& [method, reach, budget, max_slots, min_overlap] = setting;
+        require(method >= 0 && method <= 2, "there is no such method");
+        const Setting how = {static_cast<Method>(method), reach, budget, max_slots, min_overlap};
+        require(how.method != Method::tiles || engine_.has_tiles(), "there are no tiles");
+        require(reach >= 0.0 && reach <= 1.0, "reach is not from 0 to 1");
+        require(how.method != Method::slots || (budget >= 0 && max_slots >= 1 && min_overlap >= 1),
+                "budget, max_slots or min_overlap is too small");
+        return how;
+    }
+
+    static Entries entries_of(const std::optional<EntriesArgument>& entries, const Setting& how, size_t n) {
+        if (how.method != Method::slots) return {};
+        require(entries.has_value(), "entries are missing");
+        const auto& [starts, slots, values] = *entries;
+        require_size(values, "values", slots.size());
+        require_starts(starts, "entries", n, slots.size(), true);
+        for (size_t query = 0; query < n; ++query)
+            require(starts.data()[query + 1] - starts.data()[query] <= MAX_FACTORS, "a query has over 4096 entries");
+        return {starts.data(), slots.data(), values.data()};
+    }
+
+    static Filter filter_of(const std::optional<FilterArgument>& filter, size_t n) {
+        if (!filter) return {};
+        const auto& [allowed, n_allowed, listed, starts, only] = *filter;
+        if (starts) require_starts(*starts, "filter", n, listed.size(), false);
+        return {allowed ? allowed->data() : nullptr, n_allowed, listed.data(), starts ? starts->data() : nullptr, only};
+    }
+
+    std::vector<nb::object> kept_;
+    Engine engine_;
+    int64_t last_size_ = 0;
+};
+
+// The positions of ids that are there, the base added; other positions stay as they are.
+void find_ids(Vector<const int64_t> ids, Vector<const int32_t> by_id, std::optional<Vector<const uint8_t>> removed,
+              int64_t base, Vector<const int64_t> wanted, Vector<int64_t> positions) {
+    const size_t n = ids.size();
+    require_size(by_id, "by_id", n);
+    if (removed) require_size(*removed, "removed", (n + 7) / 8);
+    require_size(positions, "positions", wanted.size());
+    const IdTable table = {ids.data(), by_id.data(), removed ? removed->data() : nullptr, static_cast<int64_t>(n)};
+    nb::gil_scoped_release unlocked;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        const int64_t position = position_of_id(table, wanted.data()[i]);
+        if (position >= 0) positions.data()[i] = base + position;
+    }
+}
+
+}  // namespace
+}  // namespace tessella
+
+NB_MODULE(_native, m) {
+    using namespace tessella;
+    const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
+    const auto optional = [](const char* name) { return nb::arg(name).noconvert().none(); };
+    m.doc() = "The native core of tessella. Private: every function fills arrays that Python allocated.";
+    m.def("levels", &levels, "The SIMD levels this processor runs, plainest first.");
+    m.def("numbers", &numbers, "The constants that proofs and layouts rest on, by name.");
+    m.def("first_nonfinite", &first_nonfinite, array("factors"), "level"_a,
+          "The first vector with a NaN or an infinity, or how many there are.");
+    m.def("prepare", &prepare, array("factors"), optional("rotation"), "threshold"_a, "relative"_a, array("prepared"),
+          "level"_a, "Rotates, then zeroes coordinates below the threshold.");
+    m.def("count_entries", &count_entries, array("prepared"), array("counts"), "level"_a,
+          "Counts the non-zeros of each vector, up to the first that is not finite; returns that, or how many there "
+          "are.");
+    m.def("ternary_tiles", &ternary_tiles, array("factors"), "max_nonzeros"_a, array("tiles"), "level"_a,
+          "Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.");
+    m.def("dary_tiles", &dary_tiles, array("factors"), "n_levels"_a, "exact"_a, array("tiles"), "level"_a,
+          "The nearest D-ary tile, or Algorithm 4's rounding.");
+    m.def("fill_entries", &fill_narrow, array("prepared"), array("tiles"), "n_levels"_a, "depth"_a, array("starts"),
+          array("slots"), array("values"), "level"_a,
+          "Each vector's entries, ascending by slot; the first vector that does not fit, or how many there are.");
+    m.def("fill_entries", &fill_wide, array("prepared"), array("tiles"), "n_levels"_a, "depth"_a, array("starts"),
+          array("slots"), array("values"), "level"_a);
+    m.def("inner_products", &inner_products, array("queries"), array("items"), array("products"), "level"_a,
+          "Inner products in float32, in the order of sums that scores have.");
+    m.def("code_items", &code_items, array("factors"), array("rotated"), "n_head"_a, array("codes"), array("offsets"),
+          array("block_terms"), "level"_a, "Codes items for exact search in blocks, with the terms of their bounds.");
+    m.def("code_tile_items", &code_tile_items, array("factors"), array("codes"), array("offsets"), array("scales"),
+          "level"_a, "Codes items, or centres, for tile search, each in steps of its own scale.");
+    m.def("nearest_tiles", &nearest_tiles, "centres"_a, array("halves"), array("factors"), optional("taken"),
+          array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
+    m.def("find_ids", &find_ids, array("ids"), array("by_id"), optional("removed"), "base"_a, array("wanted"),
+          array("positions"), "Fills in the positions, with the base added, of those ids that are there.");
+    nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")
+        .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>, nb::list>(),
+             array("head"), "longest"_a, "longest_held"_a, "centres"_a.none(), optional("radii"), "segments"_a)
+        .def("search", &BoundEngine::search, array("queries"), array("setting"), optional("entries"),
+             optional("filter"), array("answers"), "level"_a,
+             "Fills in answers to all queries; returns -1, or the first query that is not finite or too long.")
+        .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("filter"),
+             array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.");
+}

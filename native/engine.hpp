@@ -1,0 +1,385 @@
+// The engine: the arrays of one version of an index, and every way to search them.
+//
+// Plain C++ over views; whoever makes an engine keeps the arrays alive. It is not changed once all segments are added,
+// so any number of threads may search; each has scratch memory of its own. The specification is
+// src/tessella/_reference/engine.py.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels.hpp"
+#include "lookups.hpp"
+#include "packing.hpp"
+
+namespace tessella {
+
+enum class Method : int { exact = 0, tiles = 1, slots = 2 };
+
+// How to search.
+struct Setting {
+    Method method;
+    double reach;         // tiles: how far bounds are trusted
+    int64_t budget;       // slots: items scored, or 0 for all that share enough slots
+    int64_t max_slots;    // slots: of a query
+    int64_t min_overlap;  // slots: that an item shares
+};
+
+// Which rows may answer. `allowed` holds for all queries; `listed` are rows of each query, which are either excluded or
+// the only ones that may answer.
+struct Filter {
+    const uint8_t* allowed;  // a bit for each row, or null for all
+    int64_t n_allowed;       // rows with a bit
+    const int64_t* listed;   // ascending for each query
+    const int64_t* starts;   // (n_queries + 1), or null if nothing is listed
+    bool only;               // whether what is listed is allowed, rather than excluded
+};
+
+// Where answers go, best first; where there are fewer than k, id -1 and score minus infinity.
+struct Answers {
+    int64_t* ids;       // (n_queries, k)
+    float* scores;      // (n_queries, k)
+    int64_t* n_scored;  // (n_queries)
+    bool* certified;    // (n_queries)
+    int64_t k;
+};
+
+// An immutable part of a version.
+struct Segment {
+    Items items;
+    const int64_t* ids;     // (n_items), or null: positions stand for them
+    const int32_t* by_row;  // (n_items) the order that sorts the rows
+    ExactCodes codes;
+    Postings postings;
+    TiledItems tiles;  // without tiles, n_tiles is 0
+    int64_t n_live;
+
+    RowTable row_table() const { return {items.rows, by_row, items.n_items}; }
+};
+
+// Kept by each thread, so that a call need not ask for memory.
+struct Scratch {
+    std::vector<int64_t> counts;
+    std::vector<uint8_t> codes;
+    std::vector<double> wide;
+    std::vector<ExactQueryTerms> exact_terms;
+    std::vector<uint8_t> open;
+    std::vector<TileQueryTerms> tile_terms;
+    std::vector<float> centre_bounds, bounds, classes, slacks, lengths, floors, marked_bounds;
+    std::vector<int32_t> visitors, marked_members, positions;
+    std::vector<uint32_t> tiles_to_visit;
+    std::vector<uint64_t> class_keys, candidates, buffer, heaviest;
+    std::vector<int64_t> candidate_counts, cursors;
+    std::vector<double> unseen;
+    std::vector<int32_t> sums;
+    std::vector<uint16_t> overlaps;
+    std::vector<uint8_t> touched, own_rows;
+
+    // What scan_tiles works in: the largest tile decides how much.
+    TileScratch for_tiles(int64_t largest, int64_t k, int64_t n_queries) {
+        const size_t n = static_cast<size_t>(n_queries);
+        const size_t most = static_cast<size_t>(largest);
+        const size_t n_classes = static_cast<size_t>((2 * std::min(k, largest) + 31) / 32 * 32);
+        bounds.resize((most + 2 * GROUP_ITEMS + 63) / 64 * 64);
+        classes.resize(n_classes);
+        class_keys.resize(n_classes);
+        for (auto* each : {&slacks, &lengths, &floors}) each->resize(n);
+        visitors.resize(n);
+        tiles_to_visit.resize(n);
+        marked_members.resize(2 * most);
+        marked_bounds.resize(2 * most);
+        return {bounds.data(),
+                classes.data(),
+                class_keys.data(),
+                slacks.data(),
+                lengths.data(),
+                floors.data(),
+                visitors.data(),
+                tiles_to_visit.data(),
+                marked_members.data(),
+                marked_bounds.data(),
+                static_cast<int64_t>(n_classes)};
+    }
+
+    SlotsScratch for_slots(int64_t budget) {
+        sums.resize(POSTING_BLOCK);
+        overlaps.resize(POSTING_BLOCK);
+        touched.resize(POSTING_BLOCK / STRIDE);
+        buffer.resize(static_cast<size_t>(4 * budget + STRIDE));
+        heaviest.resize(MAX_FACTORS);
+        return {sums.data(), overlaps.data(), touched.data(), buffer.data(), heaviest.data()};
+    }
+};
+
+class Engine {
+public:
+    static constexpr int64_t NONE_REFUSED = -1;
+
+    // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
+    Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
+        : n_factors_(n_factors), axes_(axes), longest_(longest), longest_held_(longest_held) {}
+
+    void set_centres(const TileCodes& centres, int64_t n_groups) {
+        centres_ = centres;
+        n_groups_ = n_groups;
+    }
+
+    void add(const Segment& segment) {
+        segments_.push_back(segment);
+        n_live_ += segment.n_live;
+    }
+
+    int64_t n_factors() const { return n_factors_; }
+    const Axes& axes() const { return axes_; }
+    int64_t n_groups() const { return n_groups_; }
+    bool has_tiles() const { return n_groups_ > 0; }
+
+    // Answers all queries, or none: then it returns the first that is not finite or too long. `entries` are for slots.
+    int64_t search(const Kernels& kernels, const float* queries, int64_t n_queries, const Setting& setting,
+                   const Entries& entries, const Filter& filter, const Answers& answers) const {
+        const int64_t refused = kernels.first_refused(queries, n_queries, n_factors_, longest_);
+        if (refused < n_queries) return refused;
+        static thread_local Scratch scratch;
+        scratch.counts.assign(static_cast<size_t>(n_queries), 0);
+        std::fill_n(answers.n_scored, n_queries, 0);
+        const int64_t k = std::min(answers.k, n_live_);
+        const Search one = {kernels,
+                            {queries, n_queries, {filter.allowed, nullptr, nullptr}},
+                            entries,
+                            setting,
+                            {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, k, answers.k},
+                            answers.certified,
+                            scratch};
+        if (k == 0)
+            std::fill_n(answers.certified, n_queries, true);
+        else if (filter.starts && filter.only)
+            search_own(one, filter);
+        else {
+            Search all = one;
+            if (filter.starts) all.queries.filter = {filter.allowed, filter.listed, filter.starts};
+            if (filter.allowed && is_few(filter.n_allowed))
+                score_allowed(all, filter);
+            else
+                search_by_method(all);
+        }
+        kernels.sort_answers(one.best, n_queries);
+        for (int64_t query = 0; query < n_queries; ++query) finish(answers, query, scratch.counts[query]);
+        return NONE_REFUSED;
+    }
+
+    // The candidates of slots search, in no order: keys (n_queries, budget) and how many there are.
+    void choose(const Kernels& kernels, const Queries& queries, const Entries& entries, const Setting& setting,
+                const Candidates& candidates) const {
+        static thread_local Scratch scratch;
+        choose_candidates(kernels, queries, entries, setting, candidates, scratch);
+    }
+
+private:
+    // One call of search, or the part of it for some of the queries.
+    struct Search {
+        const Kernels& kernels;
+        Queries queries;
+        Entries entries;
+        Setting setting;
+        TopK best;
+        bool* certified;
+        Scratch& scratch;
+
+        Search of_query(int64_t query, int64_t n_factors) const {
+            Search one = *this;
+            one.queries.factors += query * n_factors;
+            one.queries.n_queries = 1;
+            if (one.queries.filter.excluded_starts) one.queries.filter.excluded_starts += query;
+            if (one.entries.starts) one.entries.starts += query;
+            one.best.scores += query * best.stride;
+            one.best.answers += query * best.stride;
+            one.best.counts += query;
+            one.best.n_scored += query;
+            one.certified += query;
+            return one;
+        }
+    };
+
+    bool is_few(int64_t n_allowed) const { return n_allowed <= std::max(FEW_ALLOWED, n_live_ / FEW_ALLOWED_SHARE); }
+
+    void search_by_method(const Search& one) const {
+        if (one.setting.method == Method::slots)
+            search_by_slots(one);
+        else if (one.setting.method == Method::tiles && !(repeats() && one.best.k > MOST_WITH_REPEATS))
+            search_by_tiles(one);
+        else
+            search_exactly(one);
+    }
+
+    // An item may be a member of two tiles.
+    bool repeats() const {
+        return std::any_of(segments_.begin(), segments_.end(), [](const Segment& each) { return each.tiles.repeats; });
+    }
+
+    void search_exactly(const Search& one) const {
+        const size_t n = static_cast<size_t>(one.queries.n_queries);
+        Scratch& scratch = one.scratch;
+        scratch.wide.resize(static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)));
+        scratch.codes.resize(n * static_cast<size_t>(axes_.code_size));
+        scratch.exact_terms.resize(n);
+        scratch.open.resize(n);
+        one.kernels.code_exact_queries(one.queries.factors, one.queries.n_queries, n_factors_, axes_,
+                                       scratch.wide.data(), scratch.codes.data(), scratch.exact_terms.data());
+        const ExactQueries coded = {scratch.codes.data(), scratch.exact_terms.data()};
+        for (const Segment& segment : segments_)
+            one.kernels.scan_exact(segment.items, segment.codes, one.queries, coded, scratch.open.data(), one.best);
+        std::fill_n(one.certified, n, true);
+    }
+
+    void search_by_tiles(const Search& one) const {
+        const size_t n = static_cast<size_t>(one.queries.n_queries);
+        Scratch& scratch = one.scratch;
+        scratch.codes.resize(n * static_cast<size_t>(centres_.code_size));
+        scratch.tile_terms.resize(n);
+        scratch.centre_bounds.resize(n * static_cast<size_t>(n_groups_ * GROUP_ITEMS));
+        one.kernels.code_tile_queries(one.queries.factors, one.queries.n_queries, n_factors_, centres_.code_size,
+                                      scratch.codes.data(), scratch.tile_terms.data());
+        const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
+        one.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, one.queries.n_queries, one.setting.reach,
+                                  scratch.centre_bounds.data());
+        for (const Segment& segment : segments_)
+            one.kernels.scan_tiles(
+                segment.items, segment.tiles, one.queries, coded, scratch.centre_bounds.data(), one.setting.reach,
+                scratch.for_tiles(segment.tiles.largest, one.best.k, one.queries.n_queries), one.best);
+        std::fill_n(one.certified, n, one.setting.reach >= 1.0);
+    }
+
+    void search_by_slots(const Search& one) const {
+        if (one.setting.budget == 0) {
+            score_all_sharing(one);
+            return;
+        }
+        const int64_t n = one.queries.n_queries;
+        const int64_t k = one.best.k;
+        Scratch& scratch = one.scratch;
+        scratch.candidates.resize(static_cast<size_t>(n * one.setting.budget));
+        scratch.candidate_counts.resize(static_cast<size_t>(n));
+        scratch.cursors.resize(static_cast<size_t>(n));
+        scratch.unseen.assign(static_cast<size_t>(n), -INFINITY);
+        const Candidates candidates = {scratch.candidates.data(), scratch.candidate_counts.data(), one.setting.budget};
+        choose_candidates(one.kernels, one.queries, one.entries, one.setting, candidates, scratch);
+        for (const Segment& segment : segments_)
+            one.kernels.score_candidates(segment.items, segment.codes.terms, one.queries, candidates, one.best,
+                                         scratch.cursors.data(), scratch.unseen.data());
+        for (int64_t query = 0; query < n; ++query) {
+            const double unseen = scratch.unseen[static_cast<size_t>(query)];
+            const bool full = one.best.counts[query] == k;
+            const bool all_seen = unseen == -INFINITY;
+            // While it is a heap, the first score is the least.
+            one.certified[query] =
+                all_seen || (full && static_cast<double>(one.best.scores[query * one.best.stride]) > unseen);
+            if (full || all_seen) continue;
+            one.best.counts[query] = 0;  // too few candidates: such a query is answered exactly
+            search_exactly(one.of_query(query, n_factors_));
+        }
+    }
+
+    void choose_candidates(const Kernels& kernels, const Queries& queries, const Entries& entries,
+                           const Setting& setting, const Candidates& candidates, Scratch& scratch) const {
+        std::fill_n(candidates.counts, queries.n_queries, 0);
+        const SlotsSetting how = {setting.budget, setting.max_slots, setting.min_overlap, longest_held_};
+        const SlotsScratch space = scratch.for_slots(setting.budget);
+        for (const Segment& segment : segments_)
+            kernels.scan_postings(segment.items, segment.postings, queries, entries, how, space, candidates);
+    }
+
+    void score_all_sharing(const Search& one) const {
+        const SlotsScratch space = one.scratch.for_slots(0);
+        for (const Segment& segment : segments_)
+            one.kernels.score_sharing(segment.items, segment.postings, one.queries, one.entries,
+                                      one.setting.min_overlap, space, one.best);
+        std::fill_n(one.certified, one.queries.n_queries, false);
+    }
+
+    // Queries with a list each of the only rows that may answer.
+    void search_own(const Search& one, const Filter& filter) const {
+        std::vector<uint8_t>& bits = one.scratch.own_rows;
+        for (int64_t query = 0; query < one.queries.n_queries; ++query) {
+            const int64_t* rows = filter.listed + filter.starts[query];
+            const int64_t n = filter.starts[query + 1] - filter.starts[query];
+            Search own = one.of_query(query, n_factors_);
+            own.queries.filter = {filter.allowed, nullptr, nullptr};
+            if (is_few(n)) {
+                score_rows(own, rows, n);
+                continue;
+            }
+            const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);
+            bits.resize(std::max({bits.size(), n_bytes, n_row_bytes()}));
+            const auto is_allowed = [&](int64_t row) {
+                return !filter.allowed || (filter.allowed[row / 8] >> (row % 8) & 1);
+            };
+            for (int64_t i = 0; i < n; ++i)
+                if (is_allowed(rows[i]))
+                    bits[static_cast<size_t>(rows[i] / 8)] |= static_cast<uint8_t>(1 << rows[i] % 8);
+            own.queries.filter.allowed = bits.data();
+            search_by_method(own);
+            for (int64_t i = 0; i < n; ++i) bits[static_cast<size_t>(rows[i] / 8)] = 0;
+        }
+    }
+
+    // Bytes for a bit of every row that an item has.
+    size_t n_row_bytes() const {
+        int64_t last = 0;
+        for (const Segment& each : segments_) last = std::max(last, each.row_table().last());
+        return static_cast<size_t>(last / 8 + 1);
+    }
+
+    // Few rows are allowed: their items are all scored.
+    void score_allowed(const Search& one, const Filter& filter) const {
+        std::vector<int64_t> rows;
+        rows.reserve(static_cast<size_t>(filter.n_allowed));
+        for (int64_t byte = 0; static_cast<int64_t>(rows.size()) < filter.n_allowed; ++byte)
+            for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
+                rows.push_back(8 * byte + __builtin_ctz(left));
+        score_rows(one, rows.data(), static_cast<int64_t>(rows.size()));
+    }
+
+    void score_rows(const Search& one, const int64_t* rows, int64_t n) const {
+        std::vector<int32_t>& positions = one.scratch.positions;
+        for (const Segment& segment : segments_) {
+            positions.clear();
+            for (int64_t i = 0; i < n; ++i) {
+                const int64_t position = position_of_row(segment.row_table(), rows[i]);
+                if (position >= 0) positions.push_back(static_cast<int32_t>(position));
+            }
+            one.kernels.score_positions(segment.items, positions.data(), static_cast<int64_t>(positions.size()),
+                                        one.queries, one.best);
+        }
+        std::fill_n(one.certified, one.queries.n_queries, true);
+    }
+
+    // From answers, best first, to ids.
+    void finish(const Answers& answers, int64_t query, int64_t count) const {
+        int64_t* ids = answers.ids + query * answers.k;
+        for (int64_t i = 0; i < count; ++i) ids[i] = id_at(position_of(ids[i]));
+        std::fill(ids + count, ids + answers.k, -1);
+        float* scores = answers.scores + query * answers.k;
+        std::fill(scores + count, scores + answers.k, -INFINITY);
+    }
+
+    int64_t id_at(int64_t position) const {
+        for (const Segment& segment : segments_) {
+            const int64_t at = position - segment.items.base;
+            if (at < segment.items.n_items) return segment.ids ? segment.ids[at] : position;
+        }
+        return -1;
+    }
+
+    int64_t n_factors_;
+    Axes axes_;
+    double longest_;
+    double longest_held_;
+    TileCodes centres_ = {};
+    int64_t n_groups_ = 0;  // of centres
+    std::vector<Segment> segments_;
+    int64_t n_live_ = 0;
+};
+
+}  // namespace tessella

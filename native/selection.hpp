@@ -1,0 +1,149 @@
+// Selection: the best k answers as a heap, and the largest of many keys. Included by kernels.cpp, once a level.
+
+// The best answers of one query so far, worst first: a heap by score, then by earlier row.
+struct Heap {
+    float* scores;
+    int64_t* answers;
+    int64_t count;
+    int64_t k;
+
+    bool is_full() const { return count == k; }
+    float worst() const { return scores[0]; }
+};
+
+bool is_worse(float score, int64_t answer, float other_score, int64_t other_answer) {
+    return score < other_score || (score == other_score && answer > other_answer);
+}
+
+void sift_down(const Heap& heap, int64_t at) {
+    const float score = heap.scores[at];
+    const int64_t answer = heap.answers[at];
+    while (true) {
+        int64_t child = 2 * at + 1;
+        if (child >= heap.count) break;
+        if (child + 1 < heap.count &&
+            is_worse(heap.scores[child + 1], heap.answers[child + 1], heap.scores[child], heap.answers[child]))
+            ++child;
+        if (!is_worse(heap.scores[child], heap.answers[child], score, answer)) break;
+        heap.scores[at] = heap.scores[child];
+        heap.answers[at] = heap.answers[child];
+        at = child;
+    }
+    heap.scores[at] = score;
+    heap.answers[at] = answer;
+}
+
+void sift_up(const Heap& heap, int64_t at) {
+    const float score = heap.scores[at];
+    const int64_t answer = heap.answers[at];
+    while (at > 0) {
+        const int64_t parent = (at - 1) / 2;
+        if (!is_worse(score, answer, heap.scores[parent], heap.answers[parent])) break;
+        heap.scores[at] = heap.scores[parent];
+        heap.answers[at] = heap.answers[parent];
+        at = parent;
+    }
+    heap.scores[at] = score;
+    heap.answers[at] = answer;
+}
+
+// Whether an answer would be kept.
+bool is_wanted(const Heap& heap, float score, int64_t answer) {
+    return !heap.is_full() || is_worse(heap.scores[0], heap.answers[0], score, answer);
+}
+
+void keep(Heap& heap, float score, int64_t answer) {
+    if (!heap.is_full()) {
+        heap.scores[heap.count] = score;
+        heap.answers[heap.count] = answer;
+        sift_up(heap, heap.count++);
+    } else if (is_wanted(heap, score, answer)) {
+        heap.scores[0] = score;
+        heap.answers[0] = answer;
+        sift_down(heap, 0);
+    }
+}
+
+// From a heap to best first.
+void sort_heap(Heap heap) {
+    while (heap.count > 1) {
+        const int64_t last = --heap.count;
+        const float score = heap.scores[0];
+        const int64_t answer = heap.answers[0];
+        heap.scores[0] = heap.scores[last];
+        heap.answers[0] = heap.answers[last];
+        heap.scores[last] = score;
+        heap.answers[last] = answer;
+        sift_down(heap, 0);
+    }
+}
+
+Heap heap_of(const TopK& best, int64_t query) {
+    return {best.scores + query * best.stride, best.answers + query * best.stride, best.counts[query], best.k};
+}
+
+void sort_answers(const TopK& best, int64_t n_queries) {
+    for (int64_t query = 0; query < n_queries; ++query) sort_heap(heap_of(best, query));
+}
+
+// The `wanted`-th largest of different keys that lie from low to high. Counts keys by their leading bits and looks
+// again at those with the bits on the border, so most are neither moved nor sorted.
+uint64_t find_largest(const uint64_t* keys, int64_t count, int64_t wanted, uint64_t low, uint64_t high) {
+    constexpr int64_t FEW = 32;
+    while (true) {
+        const int width = high > low ? 64 - __builtin_clzll(high - low) : 0;
+        const int shift = width > 8 ? width - 8 : 0;
+        int32_t counts[256] = {};
+        for (int64_t i = 0; i < count; ++i)
+            if (keys[i] >= low && keys[i] <= high) ++counts[(keys[i] - low) >> shift];
+        int border = 255;
+        while (counts[border] < wanted) wanted -= counts[border--];
+        low += static_cast<uint64_t>(border) << shift;
+        if (shift == 0) return low;
+        high = low + ((uint64_t{1} << shift) - 1);
+        if (counts[border] > FEW) continue;
+        uint64_t few[FEW];
+        int64_t n_few = 0;
+        for (int64_t i = 0; i < count; ++i) {
+            if (keys[i] < low || keys[i] > high) continue;
+            int64_t at = n_few++;
+            for (; at > 0 && few[at - 1] < keys[i]; --at) few[at] = few[at - 1];
+            few[at] = keys[i];
+        }
+        return few[wanted - 1];
+    }
+}
+
+int64_t index_of_smallest(const uint64_t* keys, int64_t count) {
+    uint64_t least = keys[0];
+    for (int64_t i = 1; i < count; ++i) least = keys[i] < least ? keys[i] : least;
+    int64_t at = 0;
+    while (keys[at] != least) ++at;
+    return at;
+}
+
+// Keeps the `wanted` largest of more keys than that, in their order, and returns the smallest of them.
+uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
+    constexpr int64_t FEW = 8;  // are as soon dropped one by one
+    if (count - wanted <= FEW) {
+        while (count > wanted) {
+            const int64_t at = index_of_smallest(keys, count--);
+            __builtin_memmove(keys + at, keys + at + 1, static_cast<size_t>(count - at) * sizeof *keys);
+        }
+        return keys[index_of_smallest(keys, count)];
+    }
+    uint64_t low = ~uint64_t{0};
+    uint64_t high = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        low = keys[i] < low ? keys[i] : low;
+        high = keys[i] > high ? keys[i] : high;
+    }
+    const uint64_t least = find_largest(keys, count, wanted, low, high);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        keys[kept] = keys[i];
+        kept += keys[i] >= least;
+    }
+    count = kept;
+    return least;
+}

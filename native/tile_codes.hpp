@@ -1,0 +1,177 @@
+// Codes of tile search (P14): items, centres and queries in small integers. Included by kernels.cpp, once a level.
+//
+// Items, and the centres of tiles, are coded each in steps of its own scale. The integer product of a coded item and a
+// coded query, with some slack, bounds their inner product from above; with the radius of a tile it bounds every score
+// in the tile. `reach` says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share
+// `reach` squared of the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes
+// are of integers and wrap around, so a level cannot change what is left out.
+
+// Bounds stay finite, so that infinities mark what is not there.
+float finite(float bound) {
+    return bound < LARGEST_BOUND ? (bound > -LARGEST_BOUND ? bound : -LARGEST_BOUND) : LARGEST_BOUND;
+}
+
+// How far a code may lie from what it stands for, in steps.
+double half_steps(int64_t code_size) {
+    return 0.5 * __builtin_sqrt(static_cast<double>(code_size));
+}
+
+// What one step of a code stands for.
+float step_of(const float* factor, int64_t n_factors, double norm, double largest_code, double longest_code) {
+    float largest = 0.0f;
+    for (int64_t j = 0; j < n_factors; ++j) {
+        const float size = __builtin_fabsf(factor[j]);
+        largest = size > largest ? size : largest;
+    }
+    const double by_norm = norm / longest_code;
+    const double by_coordinate = static_cast<double>(largest) / largest_code;
+    const float step = static_cast<float>((by_norm > by_coordinate ? by_norm : by_coordinate) * (1.0 + NORM_SPARE));
+    return step > LEAST_CODE_STEP ? step : LEAST_CODE_STEP;
+}
+
+void code_tile_items(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,
+                     int16_t* offsets, float* scales) {
+    const double longest = LONGEST_TILE_ITEM - half_steps(code_size);
+    for (int64_t item = 0; item < (n + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS; ++item) {
+        const float* factor = factors + item * n_factors;
+        const bool there = item < n;
+        const double norm = there ? __builtin_sqrt(sum_of_squares(factor, n_factors)) : 0.0;
+        scales[item] = there ? step_of(factor, n_factors, norm, LARGEST_ITEM_CODE, longest) : 0.0f;
+        const double inverse = there ? 1.0 / static_cast<double>(scales[item]) : 0.0;
+        int8_t* group = codes + item / GROUP_ITEMS * GROUP_ITEMS * code_size + item % GROUP_ITEMS * 2;
+        int32_t sum = 0;
+        for (int64_t j = 0; j < code_size; ++j) {
+            const int32_t code = there && j < n_factors ? nearest(static_cast<double>(factor[j]) * inverse) : 0;
+            group[j / 2 * GROUP_ITEMS * 2 + j % 2] = static_cast<int8_t>(code);
+            sum += code;
+        }
+        offsets[item] = static_cast<int16_t>(static_cast<uint16_t>(-QUERY_OFFSET * sum));
+    }
+}
+
+void code_tile_queries(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size, uint8_t* codes,
+                       TileQueryTerms* terms) {
+    const double longest = LONGEST_TILE_QUERY - half_steps(code_size);
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const float* factor = queries + query * n_factors;
+        uint8_t* code = codes + query * code_size;
+        const double norm = __builtin_sqrt(sum_of_squares(factor, n_factors));
+        const float scale = step_of(factor, n_factors, norm, LARGEST_QUERY_CODE, longest);
+        const double inverse = 1.0 / static_cast<double>(scale);
+        for (int64_t j = 0; j < n_factors; ++j)
+            code[j] = static_cast<uint8_t>(nearest(static_cast<double>(factor[j]) * inverse) + QUERY_OFFSET);
+        for (int64_t j = n_factors; j < code_size; ++j) code[j] = QUERY_OFFSET;
+        terms[query] = {
+            scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT)};  // below, floats are coarse
+    }
+}
+
+// What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded.
+float slack_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size, double reach) {
+    const double half = half_steps(code_size);
+    const double norm = static_cast<double>(terms.norm) / static_cast<double>(terms.scale);
+    const double strayed = half + rounding_share(n_factors) * norm;
+    return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_TILE_ITEM * strayed + 1.0));
+}
+
+// What a item scores at most, in steps of its scale: its code is as long as a code may be, or shorter.
+float length_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size) {
+    const double longest = LONGEST_TILE_ITEM - half_steps(code_size);
+    const double length = static_cast<double>(terms.norm) * longest * (1.0 + rounding_share(n_factors));
+    return length < LARGEST_BOUND ? static_cast<float>(length) : __builtin_inff();
+}
+
+// Integer products of a query and up to four groups of items.
+template <int n_groups>
+void group_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
+                    int16_t* products) {
+#if defined(__AVX2__)
+    __m256i sums[n_groups];
+    for (int g = 0; g < n_groups; ++g) sums[g] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(offsets) + g);
+    for (int64_t at = 0; at < code_size; at += 2) {
+        int16_t both;
+        __builtin_memcpy(&both, query + at, sizeof both);
+        const __m256i factor = _mm256_set1_epi16(both);
+        for (int g = 0; g < n_groups; ++g) {
+            const int8_t* column = codes + (g * code_size + at) * GROUP_ITEMS;
+            const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(column));
+            sums[g] = _mm256_add_epi16(sums[g], _mm256_maddubs_epi16(factor, pairs));
+        }
+    }
+    for (int g = 0; g < n_groups; ++g) _mm256_storeu_si256(reinterpret_cast<__m256i*>(products) + g, sums[g]);
+#else
+    for (int g = 0; g < n_groups; ++g) {
+        uint16_t sums[GROUP_ITEMS];
+        for (int i = 0; i < GROUP_ITEMS; ++i) sums[i] = static_cast<uint16_t>(offsets[g * GROUP_ITEMS + i]);
+        for (int64_t at = 0; at < code_size; at += 2) {
+            const int8_t* column = codes + (g * code_size + at) * GROUP_ITEMS;
+            const int32_t one = query[at];
+            const int32_t two = query[at + 1];
+            for (int i = 0; i < GROUP_ITEMS; ++i)
+                sums[i] = static_cast<uint16_t>(sums[i] + one * column[2 * i] + two * column[2 * i + 1]);
+        }
+        for (int i = 0; i < GROUP_ITEMS; ++i) products[g * GROUP_ITEMS + i] = static_cast<int16_t>(sums[i]);
+    }
+#endif
+}
+
+// (product + slack) * the item's scale, for some groups of items: in steps of the query's scale, at least the score.
+void coded_bounds(const TileCodes& items, int64_t first_group, int64_t n_groups, const uint8_t* query, float slack,
+                  float* bounds) {
+    for (int64_t group = 0; group < n_groups; group += 4) {
+        const int64_t count = n_groups - group < 4 ? n_groups - group : 4;
+        const int64_t item = (first_group + group) * GROUP_ITEMS;
+        const int8_t* codes = items.codes + item * items.code_size;
+        int16_t products[4 * GROUP_ITEMS];
+        switch (count) {
+            case 1:
+                group_products<1>(query, codes, items.offsets + item, items.code_size, products);
+                break;
+            case 2:
+                group_products<2>(query, codes, items.offsets + item, items.code_size, products);
+                break;
+            case 3:
+                group_products<3>(query, codes, items.offsets + item, items.code_size, products);
+                break;
+            default:
+                group_products<4>(query, codes, items.offsets + item, items.code_size, products);
+        }
+        for (int64_t i = 0; i < count * GROUP_ITEMS; ++i) {
+            bounds[group * GROUP_ITEMS + i] =
+                finite((static_cast<float>(products[i]) + slack) * items.scales[item + i]);
+        }
+    }
+}
+
+void bound_centres(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
+                   int64_t n_queries, double reach, float* centre_bounds) {
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const TileQueryTerms& terms = queries.terms[query];
+        float* own = centre_bounds + query * n_groups * GROUP_ITEMS;
+        coded_bounds(centres, 0, n_groups, queries.codes + query * centres.code_size,
+                     slack_of(terms, n_factors, centres.code_size, reach), own);
+        for (int64_t i = 0; i < n_groups * GROUP_ITEMS; ++i) {
+            const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * terms.scale) : LARGEST_BOUND;
+            own[i] = centres.scales[i] > 0.0f ? bound : -__builtin_inff();  // there is no such tile
+        }
+    }
+}
+
+// The tile whose centre is nearest: |v - c|^2 / 2 less |v|^2 / 2 is |c|^2 / 2 - v . c.
+void nearest_tiles(const TileCodes& centres, const float* halves, int64_t n_tiles, const TileQueries& queries,
+                   int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles) {
+    const int64_t n_groups = (n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
+    for (int64_t query = 0; query < n_queries; ++query) {
+        coded_bounds(centres, 0, n_groups, queries.codes + query * centres.code_size, 0.0f, bounds);
+        const float scale = queries.terms[query].scale;
+        if (taken) bounds[taken[query]] = -__builtin_inff();
+        float best = -__builtin_inff();
+        int32_t tile = 0;
+        for (int64_t t = 0; t < n_tiles; ++t) {
+            const float value = bounds[t] * scale - halves[t];
+            tile = value > best ? static_cast<int32_t>(t) : tile;
+            best = value > best ? value : best;
+        }
+        tiles[query] = tile;
+    }
+}

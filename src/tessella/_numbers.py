@@ -1,0 +1,45 @@
+"""What rounding may do, named once: every bound that a certificate rests on is made of these.
+
+native/numbers.hpp has the same numbers, and says how they are derived; a test holds the two equal.
+"""
+
+import numpy as np
+
+MAX_FACTORS = 4096
+
+NORM_SPARE = 1e-6
+ROTATION_SPARE = 1e-11
+ROUNDED_ROTATION_SPARE = 3e-7
+UNDERFLOW_LOSS = 2.0**-148
+LEAST_NORMAL_FLOAT = 2.0**-126
+LARGEST_NORM = float(np.finfo(np.float32).max) / 2
+LARGEST_PRODUCT = 1e38
+LARGEST_BOUND = float(np.float32(3.4e38))
+
+QUERY_OFFSET = 64
+LARGEST_ITEM_CODE = 127.0
+LARGEST_QUERY_CODE = 63.0
+LONGEST_EXACT_ITEM = 210.0
+LONGEST_EXACT_QUERY = 146.0
+LONGEST_TILE_ITEM = 214.0
+LONGEST_TILE_QUERY = 152.0
+LEAST_CODE_STEP = float(np.float32(1e-30))
+LEAST_SCALE = 2.0**-1000
+
+PARTIAL_PRODUCT_UNITS = 2.0**29
+FAINT = 32
+PROVABLE_POSITIONS = 2048
+
+BLOCK_ITEMS = 64
+GROUP_ITEMS = 16
+POSTING_BLOCK = 2**16
+STRIDE = 64
+
+FEW_ALLOWED = 256
+FEW_ALLOWED_SHARE = 100
+MOST_WITH_REPEATS = 1000
+
+
+def rounding_share(n_factors: int) -> float:
+    """The share of |u| |v| that a score in float32 may stray from u . v, with room for rotated factors."""
+    return n_factors * 2.0**-23 + ROUNDED_ROTATION_SPARE

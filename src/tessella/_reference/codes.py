@@ -1,0 +1,116 @@
+"""Codes: items and queries in small integers, for exact search and for tile search."""
+
+# ruff: noqa: ARG001
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _numbers as numbers
+from tessella._reference.arithmetic import Doubles, Floats, nearest, sums_of_squares
+
+
+def _squares_in_stripes(values: Doubles) -> Doubles:
+    """Sums of squares along the last axis in 4 fixed stripes folded in a fixed order."""
+    stripes = np.zeros((*values.shape[:-1], 4))
+    for first in range(0, values.shape[-1], 4):
+        part = values[..., first : first + 4]
+        stripes[..., : part.shape[-1]] += part * part
+    sums: Doubles = (stripes[..., 0] + stripes[..., 2]) + (stripes[..., 1] + stripes[..., 3])
+    return sums
+
+
+def _add_tails(sketches: Doubles, factors: Floats, n_head: int, spare: float, lost: float) -> None:
+    """Put the norm of what is not in the first places, or a little more, into the next one."""
+    if n_head < factors.shape[1]:
+        rest = sums_of_squares(factors) * (1.0 + spare) - _squares_in_stripes(sketches)
+        sketches[:, n_head] = np.sqrt(np.maximum(rest, 0.0)) + lost
+
+
+def _scales(norms: Doubles, largest: Doubles, largest_code: float, longest_code: float) -> Doubles:
+    """What one step of a code stands for, so that no coordinate and no norm of a code is too large."""
+    scales: Doubles = np.maximum(norms / longest_code, largest / largest_code)
+    scales[scales <= numbers.LEAST_SCALE] = 1
+    return scales
+
+
+def code_items(
+    factors: Floats,
+    rotated: Floats,
+    n_head: int,
+    codes: NDArray[np.int8],
+    offsets: NDArray[np.int16],
+    block_terms: Doubles,
+    level: int,
+) -> None:
+    """Code items in blocks of 64 with a common scale; norms, errors, coded norms and scales of the blocks."""
+    n, n_blocks = len(factors), len(block_terms)
+    if not n:
+        return
+    size, block = len(codes) // len(offsets), numbers.BLOCK_ITEMS
+    sketches, norms = np.zeros((n_blocks * block, size)), np.zeros(n_blocks * block)
+    sketches[:n, :n_head] = rotated[:, :n_head]
+    lost = np.sqrt(float(factors.shape[1])) * numbers.UNDERFLOW_LOSS
+    _add_tails(sketches[:n], factors, n_head, numbers.ROUNDED_ROTATION_SPARE, lost)
+    norms[:n] = np.sqrt(sums_of_squares(factors))
+    blocks = sketches.reshape(n_blocks, block, size)
+    sketch_norms = np.sqrt(_squares_in_stripes(blocks).max(axis=1))
+    largest = np.abs(blocks).max(axis=(1, 2))
+    scales = _scales(sketch_norms, largest, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_EXACT_ITEM)
+    whole = nearest(blocks * (1.0 / scales)[:, None, None])
+    coded = whole * scales[:, None, None]
+    errors = np.sqrt(_squares_in_stripes(blocks - coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
+    coded_norms = np.sqrt(_squares_in_stripes(coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
+    longest = norms.reshape(n_blocks, block).max(axis=1)
+    room = longest * numbers.rounding_share(factors.shape[1])
+    block_terms[:] = np.stack([longest + room, errors + room + lost, coded_norms, scales], axis=1)
+    _store(whole.reshape(-1, size), block, codes, offsets)
+
+
+def code_tile_items(
+    factors: Floats, codes: NDArray[np.int8], offsets: NDArray[np.int16], scales: Floats, level: int
+) -> None:
+    """Code items, or centres, in groups of 16, each in steps of its own scale."""
+    n, padded = len(factors), len(offsets)
+    if not padded:
+        return
+    size = len(codes) // padded
+    whole = np.zeros((padded, size))
+    scales[:] = 0
+    scales[:n] = _steps(factors, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_TILE_ITEM - half_steps(size))
+    inverse = 1.0 / scales[:n].astype(np.float64)
+    whole[:n, : factors.shape[1]] = nearest(factors.astype(np.float64) * inverse[:, None])
+    _store(whole, numbers.GROUP_ITEMS, codes, offsets)
+
+
+def _store(whole: Doubles, together: int, codes: NDArray[np.int8], offsets: NDArray[np.int16]) -> None:
+    """Put codes down in pairs of coordinates, item by item; offsets are -64 times their sums."""
+    n, size = whole.shape
+    codes[:] = whole.astype(np.int8).reshape(n // together, together, size // 2, 2).transpose(0, 2, 1, 3).ravel()
+    sums = (-numbers.QUERY_OFFSET * whole.sum(axis=1)).astype(np.int64)
+    offsets[:] = sums.astype(np.uint16).view(np.int16)
+
+
+def half_steps(code_size: int) -> float:
+    """How far a code may lie from what it stands for, in steps."""
+    return float(0.5 * np.sqrt(code_size))
+
+
+def _steps(factors: Floats, largest_code: float, longest_code: float) -> Floats:
+    """What one step of each factor's tile code stands for."""
+    norms, largest = np.sqrt(sums_of_squares(factors)), np.abs(factors).max(axis=1, initial=0).astype(np.float64)
+    steps = np.maximum(norms / longest_code, largest / largest_code) * (1.0 + numbers.NORM_SPARE)
+    floored: Floats = np.maximum(steps.astype(np.float32), np.float32(numbers.LEAST_CODE_STEP))
+    return floored
+
+
+def code_tile_queries(queries: Floats) -> tuple[NDArray[np.uint8], Floats, Floats]:
+    """Queries, or items that look for their tile, for tile search: codes, scales and norms."""
+    n, n_factors = queries.shape
+    size = n_factors + n_factors % 2
+    scales = _steps(queries, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_TILE_QUERY - half_steps(size))
+    codes = np.full((n, size), numbers.QUERY_OFFSET, np.uint8)
+    inverse = 1.0 / scales.astype(np.float64)
+    whole = nearest(queries.astype(np.float64) * inverse[:, None]).astype(np.int64)
+    codes[:, :n_factors] = numbers.QUERY_OFFSET + whole
+    norms = np.sqrt(sums_of_squares(queries)) * (1.0 + numbers.NORM_SPARE) + numbers.LEAST_NORMAL_FLOAT
+    return codes, scales, norms.astype(np.float32)

@@ -1,0 +1,162 @@
+"""The engine in NumPy: what native/engine.hpp does, in the order in which one would explain it.
+
+Answers, certificates and candidates are those of the native engine, bit for bit. Only exact search, which leaves
+nothing out here, scores more.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _numbers as numbers
+from tessella._packing import candidate_positions, positions_of
+from tessella._reference import slots as by_slots
+from tessella._reference.arithmetic import Doubles, Floats, sums_of_squares
+from tessella._reference.best import Best, QueryFilter
+from tessella._reference.tiles import TileQuery, Visitor, scan_tiles
+
+EXACT, TILES, SLOTS = range(3)
+
+
+class Engine:
+    """The arrays of one version of an index, and every way to search them."""
+
+    def __init__(
+        self,
+        head: Doubles,
+        longest: float,
+        longest_held: float,
+        centres: Any,
+        radii: Floats | None,
+        segments: Sequence[Any],
+    ) -> None:
+        self.n_factors = len(head)
+        self.longest, self.longest_held = longest, longest_held
+        self.centres, self.radii = centres, radii
+        self.segments = list(segments)
+        self.n_live = sum(segment.n_live for segment in self.segments)
+
+    def search(self, queries: Floats, setting: Any, entries: Any, given: Any, answers: Any, level: int) -> int:  # noqa: ARG002
+        """Fill in answers to all queries; -1, or the first query that is not finite or too long."""
+        ids, scores, n_scored, certified = answers
+        asked = queries.reshape(-1, self.n_factors)
+        k = ids.shape[-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt(sums_of_squares(asked))
+            fits = (norms <= numbers.LARGEST_NORM) & (norms * self.longest <= numbers.LARGEST_PRODUCT)
+        if not fits.all():
+            return int(np.argmin(fits))
+        ids, scores = ids.reshape(len(asked), k), scores.reshape(len(asked), k)
+        for number, query in enumerate(asked):
+            best = Best(query, min(k, self.n_live))
+            rules = QueryFilter.of(number, given)
+            certified[number] = self._search_one(best, setting, _of_query(entries, number), rules, given)
+            found = len(best.scores)
+            ids[number, :found], scores[number, :found] = self._ids(best.answers), best.scores
+            ids[number, found:], scores[number, found:] = -1, -np.inf
+            n_scored[number] = best.n_scored
+        return -1
+
+    def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, given: Any) -> bool:
+        """Fill in the best answers to one query; whether they are certified."""
+        method, reach, budget, max_slots, min_overlap = setting
+        few = max(numbers.FEW_ALLOWED, self.n_live // numbers.FEW_ALLOWED_SHARE)
+        listed = given is not None and given[3] is not None and given[4]
+        if not best.k or (rules.only is not None and len(rules.only) <= few):
+            return self._score_all(best, rules)
+        if not listed and rules.allowed is not None and given[1] <= few:
+            return self._score_all(best, rules)
+        if method == SLOTS and budget == 0:
+            return self._score_sharing(best, entries, rules, min_overlap)
+        if method == SLOTS:
+            return self._search_by_slots(best, entries, rules, (budget, max_slots, min_overlap))
+        repeats = any(s.tiles is not None and len(s.tiles.members) > len(s.rows) for s in self.segments)
+        if method == TILES and not (repeats and best.k > numbers.MOST_WITH_REPEATS):
+            coded = TileQuery.of(best.query, reach)
+            bounds = coded.tile_bounds(self.centres, np.asarray(self.radii))
+            for segment, base in self._parts():
+                scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
+            return bool(reach >= 1)
+        return self._score_all(best, rules)
+
+    def _score_all(self, best: Best, rules: QueryFilter) -> bool:
+        """Exact search, without codes and bounds: score every item that may answer."""
+        for segment, base in self._parts():
+            best.score(segment, base, np.flatnonzero(rules.allows(segment) & ~rules.excludes(segment)))
+        return True
+
+    def _search_by_slots(self, best: Best, entries: Any, rules: QueryFilter, how: tuple[int, int, int]) -> bool:
+        """Score the candidates with the largest partial products; too few are no answer, so then search exactly."""
+        keys = self._chosen(best.query, entries, rules, *how)
+        positions = np.sort(candidate_positions(keys))
+        unseen = -np.inf
+        for segment, base in self._parts():
+            here = positions[(positions >= base) & (positions < base + len(segment.rows))] - base
+            unseen = max(unseen, by_slots.unseen_bound(segment, here, best.query, rules))
+            best.score(segment, base, here)
+        if best.is_full:
+            return bool(unseen == -np.inf or best.scores[-1] > unseen)
+        if unseen > -np.inf:
+            best.scores, best.answers = best.scores[:0], best.answers[:0]
+            self._score_all(best, rules)
+        return True
+
+    def _score_sharing(self, best: Best, entries: Any, rules: QueryFilter, min_overlap: int) -> bool:
+        """Score every item that shares enough slots: the paper's own rule."""
+        for segment, base in self._parts():
+            sharing = by_slots.sharing(segment, entries[0], min_overlap)
+            sharing = sharing[rules.allows(segment)[sharing]]
+            excluded = rules.excludes(segment)[sharing]
+            best.score(segment, base, sharing[~excluded])
+            best.n_scored += int(excluded.sum())
+        return False
+
+    def choose(
+        self,
+        query: Floats,
+        setting: Any,
+        entries: Any,
+        given: Any,
+        keys: NDArray[np.uint64],
+        level: int,  # noqa: ARG002
+    ) -> int:
+        """Fill in the candidates of slots search for one query; how many there are."""
+        _, _, _, max_slots, min_overlap = setting
+        rules = QueryFilter.of(0, given)
+        chosen = self._chosen(query, _of_query(entries, 0), rules, len(keys), max_slots, min_overlap)
+        keys[: len(chosen)] = chosen
+        return len(chosen)
+
+    def _chosen(
+        self, query: Floats, entries: Any, rules: QueryFilter, budget: int, max_slots: int, min_overlap: int
+    ) -> NDArray[np.uint64]:
+        found = [
+            by_slots.candidates(segment, base, query, entries, rules, (max_slots, min_overlap), self.longest_held)
+            for segment, base in self._parts()
+        ]
+        return np.sort(np.concatenate([*found, np.zeros(0, np.uint64)]))[-budget:]
+
+    def _parts(self) -> Iterator[tuple[Any, int]]:
+        """Every segment with what is added to its positions."""
+        base = 0
+        for segment in self.segments:
+            yield segment, base
+            base += len(segment.rows)
+
+    def _ids(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        positions = positions_of(answers)
+        if not self.segments or self.segments[0].ids.dtype.kind != "i":
+            return positions
+        held: NDArray[np.int64] = np.concatenate([segment.ids for segment in self.segments])
+        return held[positions]
+
+
+def _of_query(entries: Any, query: int) -> Any:
+    """The slots and values of one query."""
+    if entries is None:
+        return None
+    starts, slots, values = entries
+    here = slice(starts[query], starts[query + 1])
+    return slots[here], values[here]

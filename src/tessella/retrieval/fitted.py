@@ -1,0 +1,80 @@
+"""Fitted: what was learned from the items an index was built from, and stays as items come and go."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._cached import cached
+from tessella._kernels import core
+from tessella.mapping.axes import principal_axes
+from tessella.mapping.schema import Schema
+from tessella.mapping.sparse_map import BlockMapper, SparseMap
+from tessella.retrieval.codes import Axes
+from tessella.retrieval.postings import Entries
+from tessella.retrieval.tiles import LearnedTiles, Tiling
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was learned from the items an index was built from, and stays as items come and go."""
+
+    sparse_map: SparseMap
+    basis: NDArray[np.float64]  # (n_factors, n_factors) principal axes as columns
+    spectrum: NDArray[np.float64]  # (n_factors) mean square of items along them
+    tiling: Tiling | None = None
+
+    @classmethod
+    def to(
+        cls, factors: NDArray[np.float32], schema: Schema, tiles: LearnedTiles | None = None, threads: int = 1
+    ) -> Self:
+        """Fit to checked factors."""
+        sparse_map = SparseMap(schema)
+        moments = sparse_map._fit(factors, moments_wanted=True)
+        rotated = sparse_map.rotation_
+        basis = rotated if schema.learns_axes and rotated is not None else principal_axes(moments)
+        spectrum = np.einsum("ij,ij->j", basis, moments @ basis) / len(factors)
+        return cls(sparse_map, basis, spectrum, None if tiles is None else Tiling.learn(factors, tiles, threads))
+
+    @cached
+    def axes(self) -> Axes:
+        """The axes that codes are made along."""
+        return Axes.of(self.basis)
+
+    @property
+    def n_factors(self) -> int:
+        """Coordinates of a factor."""
+        return len(self.basis)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        arrays = [self.basis, self.axes.head, self.spectrum]
+        rotation = self.sparse_map.rotation_
+        if rotation is not None and rotation is not self.basis:
+            arrays.append(rotation)
+        return sum(array.nbytes for array in arrays) + (0 if self.tiling is None else self.tiling.nbytes)
+
+    @cached
+    def item_mapper(self) -> BlockMapper:
+        """Maps items by the schema."""
+        return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors)
+
+    def rotate(self, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Factors along the principal axes."""
+        rotated = np.empty_like(factors)
+        running = core()
+        running.kernels.prepare(factors, self.basis, 0.0, False, rotated, running.level)
+        return rotated
+
+    def item_entries(self, factors: NDArray[np.float32], rotated: NDArray[np.float32]) -> Entries:
+        """The sparse map of items, whose factors along the principal axes are known."""
+        if self.item_mapper.rotation is self.basis:
+            return self.item_mapper.entries_of(self.item_mapper.cut(rotated))
+        return self.item_mapper.entries(factors)
+
+    @cached
+    def query_mapper(self) -> BlockMapper:
+        """Maps queries by the schema without its threshold: an answer does not depend on a query's length."""
+        return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors, thresholded=False)

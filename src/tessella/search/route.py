@@ -1,0 +1,146 @@
+"""The route of a query: checks, method, filter, engine, ids. There is no other."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tessella import _checks
+from tessella._threads import cut, run_blocks, thread_count
+from tessella.results import SearchResult
+from tessella.retrieval.engine import Answers, Filter
+from tessella.retrieval.plan import Exact, Method, Setting, Slots, Tiles, setting_for
+from tessella.search.filters import filter_for
+from tessella.versions.version import Version
+
+QUERIES_PER_CALL = (128, 512, 128)  # exact, tiles, slots: so many share what they read
+LARGEST_K = 2**20  # or as many as there are items
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def search(
+    version: Version,
+    queries: ArrayLike,
+    k: int,
+    method: Method | None,
+    exclude: Any = None,
+    allow: Any = None,
+    threads: int | None = None,
+    queries_per_call: int | None = None,
+) -> SearchResult:
+    """The answers to one query or several, over one version of the index.
+
+    Parameters
+    ----------
+    version : Version
+        What is searched.
+    queries, k, exclude, allow, threads
+        As for `Index.search`.
+    method : Exact, Tiles, Slots or None
+        How to search; None is as planned.
+    queries_per_call : int, default None
+        How many queries the engine gets at once. Changes no result.
+    """
+    n_threads = None if threads is None else thread_count(threads)
+    given = queries if type(queries) is np.ndarray else _checks.numbers(queries, "queries")
+    array = given if _is_ready(given) else _as_floats(given)
+    single = array.ndim == 1
+    if array.ndim not in (1, 2) or array.shape[-1] != version.fitted.n_factors:
+        _checks.factors(array[None] if single else array, "queries", version.fitted.n_factors)  # has the sentence
+    if type(k) is not int or not 1 <= k <= LARGEST_K:
+        k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
+    if method is None:
+        method = version.plan.method_for(k)
+    else:
+        _check_method(version, method)
+    setting = setting_for(method, k, version.n_live, version.fitted.n_factors)
+    rows = None
+    if exclude is not None or allow is not None:
+        rows = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
+    if single:
+        found, refused = _search_one(version, array, k, method, setting, rows)
+    else:
+        found, refused = _search_many(version, array, k, method, setting, rows, n_threads, queries_per_call)
+    if refused >= 0:
+        _refuse(version, np.atleast_2d(given), np.atleast_2d(array), refused)
+    return found
+
+
+def _search_one(
+    version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, rows: Filter | None
+) -> tuple[SearchResult, int]:
+    ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
+    n_scored, certified = np.empty(1, np.int64), np.empty(1, np.bool_)
+    entries = _entries(version, query[None], method) if setting.method == 2 else None
+    refused = version.engine.search(query, setting, entries, rows, (ids, scores, n_scored, certified))
+    found = version.text_ids_at(ids) if version.text_ids and refused < 0 else ids
+    return SearchResult(found, scores, n_scored[0], certified[0]), refused
+
+
+def _search_many(
+    version: Version,
+    queries: NDArray[np.float32],
+    k: int,
+    method: Method,
+    setting: Setting,
+    rows: Filter | None,
+    threads: int | None,
+    queries_per_call: int | None,
+) -> tuple[SearchResult, int]:
+    answers = Answers.empty(len(queries), k)
+    engine = version.engine
+    refused: list[int] = []
+
+    def answer(part: slice) -> None:
+        asked = queries[part]
+        entries = _entries(version, asked, method) if setting.method == 2 else None
+        own = None if rows is None else rows.of_queries(part)
+        bad = engine.search(asked, setting, entries, own, answers.of_queries(part))
+        if bad >= 0:
+            refused.append(part.start + bad)
+
+    parts = cut(len(queries), queries_per_call or QUERIES_PER_CALL[setting.method])
+    run_blocks(answer, parts, thread_count(threads))
+    ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
+    found = SearchResult(ids, answers.scores, answers.n_scored, answers.certified)
+    return found, min(refused, default=-1)
+
+
+def _is_ready(queries: NDArray[Any]) -> bool:
+    """Whether an array is float32 in one piece, as the engine takes it."""
+    flags = queries.flags
+    return queries.dtype == _FLOAT32 and flags.c_contiguous and flags.aligned
+
+
+def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
+    """Queries as float32 in one piece; numbers that are too large become infinite, which the engine refuses."""
+    with np.errstate(over="ignore"):
+        return np.require(_checks.numbers(queries, "queries"), np.float32, ["C", "A"])
+
+
+def _check_method(version: Version, method: Method) -> None:
+    if not isinstance(method, Exact | Tiles | Slots):
+        kind = method.__name__ if isinstance(method, type) else type(method).__name__
+        raise TypeError(
+            f"method is {kind}, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."
+        )
+    if isinstance(method, Tiles) and version.fitted.tiling is None:
+        raise ValueError("method is Tiles, but the index has none; build it with method=tessella.LearnedTiles().")
+
+
+def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:
+    """The sparse map of queries; of one that is not finite, nothing, since the engine refuses it."""
+    fitted = version.fitted
+    thresholded = isinstance(method, Slots) and method.threshold_queries
+    mapper = fitted.item_mapper if thresholded else fitted.query_mapper
+    sound = np.isfinite(queries).all(axis=1, keepdims=True)
+    return mapper.entries(queries if sound.all() else np.where(sound, queries, np.float32(0)))
+
+
+def _refuse(version: Version, given: NDArray[Any], queries: NDArray[np.float32], number: int) -> NoReturn:
+    """Say what is wrong with a query that the engine refused."""
+    if not np.isfinite(queries[number]).all():
+        _checks.refuse_row(given, "queries", number)
+    _checks.products_fit(queries[number : number + 1], version.longest, "queries", number)
+    raise RuntimeError("queries changed while they were being searched; pass a copy of them.")

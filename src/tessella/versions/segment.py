@@ -1,0 +1,150 @@
+"""Segment: some of the items, never changed once made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _reference
+from tessella._kernels import core
+from tessella._numbers import NORM_SPARE
+from tessella._threads import cut, give_way, run_blocks
+from tessella.retrieval.clustering import squared_norms
+from tessella.retrieval.codes import ITEMS_AT_ONCE, ExactCodes
+from tessella.retrieval.fitted import Fitted
+from tessella.retrieval.postings import Entries, Postings
+from tessella.retrieval.tiles import TiledItems
+
+
+class Items(NamedTuple):
+    """Some items in any order."""
+
+    factors: NDArray[np.float32]  # (n, n_factors)
+    ids: NDArray[Any]  # (n)
+    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
+    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """The items of several parts, at least one, as one."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Some of the items by falling norm, never changed once made. An item's number in that order is its position."""
+
+    factors: NDArray[np.float32]  # (n, n_factors)
+    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
+    by_row: NDArray[np.int32]  # (n) the order that sorts the rows
+    ids: NDArray[Any]  # (n)
+    by_id: NDArray[np.int32]  # (n) the order that sorts the ids
+    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+    codes: ExactCodes
+    postings: Postings
+    tiles: TiledItems | None  # if tiles were learned
+    removed: NDArray[np.uint8] | None  # a bit for each position whose item was removed
+    n_live: int
+
+    @classmethod
+    def build(cls, items: Items, fitted: Fitted, threads: int = 1) -> Self:
+        """A segment of checked items."""
+        give_way()
+        order = np.argsort(-squared_norms(items.factors), kind="stable")
+        ordered = items.factors[order]
+        n = len(ordered)
+        codes = ExactCodes.empty(n, fitted.axes)
+        entries: dict[int, Entries] = {}
+
+        def enter(part: slice) -> None:
+            factors = ordered[part]
+            rotated = fitted.rotate(factors)
+            codes.fill(part, factors, rotated, fitted.axes)
+            entries[part.start] = fitted.item_entries(factors, rotated)
+
+        run_blocks(enter, cut(n, ITEMS_AT_ONCE), threads)
+        give_way()
+        postings = Postings.build(n, entries)
+        give_way()
+        tiles = None if fitted.tiling is None else TiledItems.build(ordered, fitted.tiling, threads)
+        give_way()
+        return cls.over(ordered, items.rows[order], items.ids[order], items.is_new[order], codes, postings, tiles)
+
+    @classmethod
+    def over(
+        cls,
+        factors: NDArray[np.float32],
+        rows: NDArray[np.int32],
+        ids: NDArray[Any],
+        is_new: NDArray[np.bool_],
+        codes: ExactCodes,
+        postings: Postings,
+        tiles: TiledItems | None,
+    ) -> Self:
+        """A segment of arrays that are by falling norm already."""
+        by_id = np.argsort(ids, kind="stable").astype(np.int32)
+        return cls(factors, rows, _order_of(rows), ids, by_id, is_new, codes, postings, tiles, None, len(ids))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def live(self) -> NDArray[np.int64]:
+        """Positions of the items that are there."""
+        if self.removed is None:
+            return np.arange(len(self))
+        return np.flatnonzero(~np.unpackbits(self.removed, bitorder="little", count=len(self)).astype(np.bool_))
+
+    @property
+    def live_items(self) -> Items:
+        """The items that are there."""
+        live = self.live
+        return Items(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
+
+    @property
+    def longest(self) -> float:
+        """The norm of the longest item that is there, or a little more."""
+        if self.removed is None:
+            return self.codes.longest
+        byte = int(np.argmax(self.removed != 0xFF))  # items go by falling norm
+        bits = ~int(self.removed[byte]) & 0xFF
+        first = 8 * byte + (bits & -bits).bit_length() - 1
+        return float(np.sqrt(squared_norms(self.factors[first : first + 1])).sum() * (1 + NORM_SPARE))
+
+    def find(self, ids: NDArray[Any], base: int, positions: NDArray[np.int64]) -> None:
+        """Fill in the positions, with the base added, of those ids that are here; ids of the other kind are not."""
+        if ids.dtype.kind == self.ids.dtype.kind:
+            find_ids = core().kernels.find_ids if ids.dtype == np.int64 else _reference.find_ids
+            find_ids(self.ids, self.by_id, self.removed, base, ids, positions)
+
+    def without(self, positions: NDArray[np.int64]) -> Self:
+        """The segment with some more items removed."""
+        bits = np.zeros(-(-len(self) // 8) * 8, np.uint8)
+        if self.removed is not None:
+            bits = np.unpackbits(self.removed, bitorder="little")
+        bits[positions] = 1
+        return replace(self, removed=np.packbits(bits, bitorder="little"), n_live=self.n_live - len(positions))
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of each part."""
+        removed = 0 if self.removed is None else self.removed.nbytes
+        own = self.rows.nbytes + self.by_row.nbytes + self.ids.nbytes + self.by_id.nbytes + self.is_new.nbytes + removed
+        return {
+            "factors": self.factors.nbytes,
+            "ids and rows": own,
+            "codes": self.codes.nbytes,
+            "postings": self.postings.nbytes,
+            "tiles": 0 if self.tiles is None else self.tiles.nbytes,
+        }
+
+
+def _order_of(rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The order that sorts the rows, which are all different; where they have no gaps there is nothing to sort."""
+    first, n = int(rows.min()), len(rows)
+    if int(rows.max()) - first + 1 > n:
+        return np.argsort(rows).astype(np.int32)
+    order = np.empty(n, np.int32)
+    order[rows - first] = np.arange(n, dtype=np.int32)
+    return order
