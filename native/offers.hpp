@@ -63,6 +63,7 @@ void score_positions(const Items& items, const int32_t* positions, int64_t n_pos
             Heap heap = heap_of(best, query);
             for (int64_t i = first; i < end; ++i) {
                 if (i + AHEAD < end) prefetch(items, positions[i + AHEAD]);
+                if (is_excluded(queries.filter, query, items.rows[positions[i]])) continue;
                 offer(items, queries, query, positions[i], false, heap, best.n_scored[query]);
             }
             best.counts[query] = heap.count;

@@ -31,9 +31,9 @@ class Way(NamedTuple):
 
 
 WAYS = [
-    Way("exact", {"target_recall": 1.0}, {}),
-    Way("tiles", {"schema": ts.LearnedTiles(n_tiles=24)}, {"reach": 1.0}),
-    Way("spilled tiles", {"schema": ts.LearnedTiles(n_tiles=24, spill=2)}, {"reach": 1.0}),
+    Way("exact", {"method": "exact"}, {}),
+    Way("tiles", {"method": ts.LearnedTiles(n_tiles=24)}, {"method": ts.Tiles(1.0)}),
+    Way("spilled tiles", {"method": ts.LearnedTiles(n_tiles=24, spill=2)}, {"method": ts.Tiles(1.0)}),
 ]
 in_every_way = pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])
 
@@ -96,7 +96,7 @@ def test_search_is_brute_force(way, case):
     items, users, k, _ = case
     found = way.build(items).search(users, k, **way.asked)
     assert_same(found, *[part.reshape(len(users), k) for part in brute_force(items, np.arange(len(items)), users, k)])
-    assert (found.scored <= len(items) * (2 if way.name == "spilled tiles" else 1)).all()
+    assert (found.n_scored <= len(items) * (2 if way.name == "spilled tiles" else 1)).all()
 
 
 @in_every_way
@@ -133,33 +133,33 @@ def test_large_sets_are_brute_force(way, name, rng):
 @NATIVE
 def test_bounds_discard_most_of_skewed_items(rng):
     items = KINDS["skewed"](rng, 20_000, 32).astype(np.float32)
-    assert ts.Index.build(items, target_recall=1.0).search(rng.standard_normal((50, 32)), 10).scored.mean() < 1000
+    assert ts.Index.build(items, method="exact").search(rng.standard_normal((50, 32)), 10).n_scored.mean() < 1000
 
 
 @pytest.mark.parametrize("reach", [None, 0.0, 0.3, 1.0])
 def test_threads_batches_and_levels_change_nothing(reach, rng, monkeypatch):
     items = rng.standard_normal((3000, 40)) * rng.lognormal(0, 1, (3000, 1))
     users = rng.standard_normal((300, 40)).astype(np.float32)
-    index = ts.Index.build(items, schema="auto" if reach is None else ts.LearnedTiles(spill=2))
+    index = ts.Index.build(items, method="auto" if reach is None else ts.LearnedTiles(spill=2))
     index.add(users[:5], 3000 + np.arange(5))
     index.remove(np.arange(0, 900, 2))
-    expected = index.search(users, threads=1, reach=reach)
+    expected = index.search(users, threads=1, method=ts.Tiles(reach))
     for threads in (2, 7):
-        for found, wanted in zip(index.search(users, threads=threads, reach=reach), expected, strict=True):
+        for found, wanted in zip(index.search(users, threads=threads, method=ts.Tiles(reach)), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
     monkeypatch.setattr("tessella.retrieval.tile_search.QUERIES_PER_BATCH", 23)
-    for found, wanted in zip(index.search(users, reach=reach), expected, strict=True):
+    for found, wanted in zip(index.search(users, method=ts.Tiles(reach)), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
-    alone = [index.search(user, reach=reach) for user in users[:40]]
+    alone = [index.search(user, method=ts.Tiles(reach)) for user in users[:40]]
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
     for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
-        found = index.search(users[:40], reach=reach)
+        found = index.search(users[:40], method=ts.Tiles(reach))
         np.testing.assert_array_equal(found.ids, expected.ids[:40])
         assert found.scores.tobytes() == expected.scores[:40].tobytes()
         if level != "numpy" or reach is not None:  # the twin of exact search leaves nothing out
-            np.testing.assert_array_equal(found.scored, expected.scored[:40])
+            np.testing.assert_array_equal(found.n_scored, expected.n_scored[:40])
 
 
 operations = st.lists(
@@ -231,25 +231,25 @@ def test_the_limits_of_floats_are_proven_rightly(way, k, extreme, rng):
 
 
 def test_centres_of_items_that_are_gone_may_be_far_longer_than_those_there(rng):
-    index = ts.Index.build(rng.standard_normal((400, 6)) * 1e37, schema=ts.LearnedTiles(n_tiles=20))
+    index = ts.Index.build(rng.standard_normal((400, 6)) * 1e37, method=ts.LearnedTiles(n_tiles=20))
     items = rng.standard_normal((300, 6)).astype(np.float32)
     index.add(items, 400 + np.arange(300))
     index.remove(np.arange(400))
     users = (rng.standard_normal((20, 6)) * 1e36).astype(np.float32)
-    assert_same(index.search(users, 5, reach=1.0), *brute_force(items, 400 + np.arange(300), users, 5))
+    assert_same(index.search(users, 5, method=ts.Tiles(1.0)), *brute_force(items, 400 + np.arange(300), users, 5))
     for reach in (0.0, 0.5):
-        assert (index.search(users, 5, reach=reach).ids >= 400).all()
+        assert (index.search(users, 5, method=ts.Tiles(reach)).ids >= 400).all()
 
 
 def test_an_index_with_tiles_is_emptied_and_refilled(rng):
-    index = ts.Index.build(rng.standard_normal((50, 6)), schema=ts.LearnedTiles())
+    index = ts.Index.build(rng.standard_normal((50, 6)), method=ts.LearnedTiles())
     index.remove(index.ids)
     user = rng.standard_normal(6).astype(np.float32)
-    assert index.search(user, 3, reach=0.5).ids.tolist() == [-1, -1, -1]
+    assert index.search(user, 3, method=ts.Tiles(0.5)).ids.tolist() == [-1, -1, -1]
     assert pickle.loads(pickle.dumps(index)).tiles == index.tiles  # noqa: S301
     items = rng.standard_normal((90, 6)).astype(np.float32)
     index.add(items, np.arange(90))
-    assert_same(index.search(user[None], 3, reach=1.0), *brute_force(items, np.arange(90), user[None], 3))
+    assert_same(index.search(user[None], 3, method=ts.Tiles(1.0)), *brute_force(items, np.arange(90), user[None], 3))
 
 
 def test_an_emptied_index_keeps_its_kind_of_ids():
@@ -327,9 +327,9 @@ def test_segments_stay_few(rng):
     index = ts.Index.build(rng.standard_normal((1000, 8)))
     for batch in range(100):
         index.add(rng.standard_normal((10, 8)), 1000 + 10 * batch + np.arange(10))
-    assert len(index._state.segments) <= 16
+    assert len(index._version.segments) <= 16
     index.remove(np.arange(1500))
-    assert sum(len(segment) for segment in index._state.segments) <= 2 * len(index)
+    assert sum(len(segment) for segment in index._version.segments) <= 2 * len(index)
 
 
 @in_every_way
@@ -352,7 +352,7 @@ def test_single_query_and_text_ids():
     found = index.search([3.0, 2.0, 1.0], 4)
     assert found.ids.tolist() == ["a", "b", "c", None]
     np.testing.assert_array_equal(found.scores, [3, 2, 1, -np.inf])
-    assert found.scored.shape == ()
+    assert found.n_scored.shape == ()
     assert "a" in index
     assert "z" not in index
     assert 3 not in index
@@ -398,8 +398,8 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.add(GOOD[:2], np.array(["a\0", "b"], object)), ValueError, "may not end in a NUL character"),
         (lambda i: i.search(GOOD, allow=[[1], [2]]), ValueError, "allow has 2 sequences of ids, but there are 4 queries"),
         (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "allow holds float64, but must hold whole numbers or texts"),
-        (lambda i: i.search(GOOD, budget=0), ValueError, "budget is 0, but must be at least 1"),
-        (lambda i: i.search(GOOD, budget=1.5), TypeError, "budget is a whole number, not float"),
+        (lambda i: i.search(GOOD, method=ts.Slots(0)), ValueError, "budget is 0, but must be at least 1"),
+        (lambda i: i.search(GOOD, method=ts.Slots(1.5)), TypeError, "budget is a whole number, not float"),
         (lambda i: i.search(GOOD, max_slots=0), ValueError, "max_slots is 0, but must be at least 1"),
         (lambda i: i.search(GOOD, min_overlap=0), ValueError, "min_overlap is 0, but must be at least 1"),
         (lambda i: i.search(GOOD, exact="yes"), TypeError, "exact is True or False, not str"),
@@ -448,23 +448,23 @@ GOOD = np.arange(12.0).reshape(4, 3)
 @in_every_way
 def test_bad_input_changes_nothing(way, call, error, sentence):
     index = way.build(GOOD)
-    state = index._state
+    state = index._version
     with pytest.raises(error, match=sentence):
         call(index)
-    assert index._state is state
+    assert index._version is state
 
 
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
         ({"reach": -0.1}, ValueError, "reach is -0.1, but must be from 0 to 1."),
-        ({"reach": 1.5}, ValueError, "reach is 1.5, but must be from 0 to 1."),
-        ({"reach": np.nan}, ValueError, "reach is nan, but must be from 0 to 1."),
-        ({"reach": True}, TypeError, "reach is a number, not bool."),
+        ({"method": ts.Tiles(1.5)}, ValueError, "reach is 1.5, but must be from 0 to 1."),
+        ({"method": ts.Tiles(np.nan)}, ValueError, "reach is nan, but must be from 0 to 1."),
+        ({"method": ts.Tiles(True)}, TypeError, "reach is a number, not bool."),
         ({"reach": "far"}, TypeError, "reach is a number, not str."),
         *(
             (
-                {"reach": 0.5} | more,
+                {"method": ts.Tiles(0.5)} | more,
                 ValueError,
                 "but budget, max_slots and min_overlap are for slots; pass one of both.",
             )
@@ -473,10 +473,10 @@ def test_bad_input_changes_nothing(way, call, error, sentence):
     ],
 )
 def test_bad_reaches(options, error, sentence):
-    index = ts.Index.build(GOOD, schema=ts.LearnedTiles())
+    index = ts.Index.build(GOOD, method=ts.LearnedTiles())
     plain = ts.Index.build(GOOD)
     for queries in (GOOD, GOOD[0], GOOD[0].astype(np.float32)):
         with pytest.raises(error, match=re.escape(sentence)):
             index.search(queries, **options)
         with pytest.raises(ValueError, match=r"reach is for tiles, but the index has none; build it with schema="):
-            plain.search(queries, reach=0.5)
+            plain.search(queries, method=ts.Tiles(0.5))

@@ -22,7 +22,7 @@ def main() -> None:
     index = ts.Index.build(factors)
     index.add(2 * factors[:1], [1000])
     users = np.random.default_rng(1).standard_normal((5, 24))
-    exact, slots = index.search(users, 3), index.search(users, 3, budget=100)
+    exact, slots = index.search(users, 3), index.search(users, 3, method=ts.Slots(100))
     if not (exact.certified.all() and (slots.scores <= exact.scores).all() and (exact.ids >= 0).all()):
         raise SystemExit(f"searches went wrong: {exact}, {slots}")
     ts.show_config()

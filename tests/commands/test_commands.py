@@ -115,9 +115,9 @@ def test_an_index_is_built_to_answer_in_a_way():
     tiles = ts.Index.load("tiles.tessella")
     assert said == f"tiles.tessella: {tiles}\n"
     assert tiles.tiles == ts.LearnedTiles()
-    assert tiles.plan.way == "tiles"
+    assert tiles.plan.method.name == "tiles"
     said = good("info", "tiles.tessella")
-    assert f"search    {tiles.plan.way} search with a reach of 0.5: " in said
+    assert f"search    {tiles.plan.method.name} search with a reach of 0.5: " in said
     assert "LearnedTiles(n_tiles='auto', spill=1, code_bits=8, seed=0)\n" in said
     assert "tiles     none" in good("info", "exact.tessella")
     good("build", "items.npy", "-o", "tuned.tessella", "--schema", "tiles", "--queries", "users.npy")
@@ -127,9 +127,9 @@ def test_an_index_is_built_to_answer_in_a_way():
 
 
 def test_searches_may_have_a_reach():
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(n_tiles=9))
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles(n_tiles=9))
     index.save("tiles.tessella")
-    for options, given in (({"reach": 0.0}, ("--reach", 0)), ({"reach": 1.0}, ("--reach", 1)), ({}, ())):
+    for options, given in (({"method": ts.Tiles(0.0)}, ("--reach", 0)), ({"method": ts.Tiles(1.0)}, ("--reach", 1)), ({}, ())):
         said = good("search", "tiles.tessella", "users.npy", "-k", 3, *given)
         assert rows_of(said) == expected_rows(index, 3, **options)
         said = good("search-all", "tiles.tessella", "users.npy", "-k", 3, "--out", "recs", "--overwrite", *given)
@@ -248,7 +248,7 @@ def test_exact_search_is_asked_for():
 def test_slots_search_is_asked_for():
     index = ts.Index.build(ITEMS)
     asked = rows_of(good("search", "items.tessella", "users.npy", "-k", 2, "--budget", 5, "--max-slots", 2))
-    assert asked == expected_rows(index, 2, budget=5, max_slots=2)
+    assert asked == expected_rows(index, 2, method=ts.Slots(5, 2))
 
 
 def test_explain():
@@ -302,7 +302,7 @@ def test_verify():
 
 
 def test_verify_refuses_arrays_that_do_not_belong_together():
-    arrays, facts = snapshot(ts.Index.build(ITEMS)._state)
+    arrays, facts = snapshot(ts.Index.build(ITEMS)._version)
     storage.write(Path("forged.tessella"), arrays | {"rows": arrays["rows"] + 1}, facts, overwrite=False)
     result = run("verify", "forged.tessella")
     assert result.exit_code == 1

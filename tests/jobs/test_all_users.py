@@ -42,7 +42,7 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(found.ids, expected.ids)
     assert found.scores.dtype == np.float32
     assert found.scores.tobytes() == expected.scores.tobytes()
-    np.testing.assert_array_equal(found.scored, expected.scored)
+    np.testing.assert_array_equal(found.n_scored, expected.n_scored)
     np.testing.assert_array_equal(found.certified, expected.certified)
 
 

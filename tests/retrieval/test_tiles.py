@@ -31,14 +31,14 @@ def by_distance(points, centres):
 
 @pytest.mark.parametrize("spill", [1, 2])
 def test_recall_rises_with_reach(spill):
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=spill))
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles(spill=spill))
     truth = index.search(USERS, exact=True)
-    found = [index.search(USERS, reach=reach) for reach in (0.0, 0.2, 0.4, 0.7, 1.0)]
+    found = [index.search(USERS, method=ts.Tiles(reach)) for reach in (0.0, 0.2, 0.4, 0.7, 1.0)]
     recalls = [recall_of(part, truth) for part in found]
     assert recalls == sorted(recalls)
     assert recalls[0] < 0.9 < recalls[2]
     assert recalls[-1] == 1
-    scored = [part.scored.mean() for part in found]
+    scored = [part.n_scored.mean() for part in found]
     assert scored == sorted(scored)
     assert scored[2] < 200
     assert [part.certified.all() for part in found] == [False, False, False, False, True]
@@ -48,15 +48,15 @@ def test_recall_rises_with_reach(spill):
 
 
 def test_an_item_that_spills_is_filed_twice_and_answered_once():
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=2))
-    filed = index._state.segments[0].filed
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles(spill=2))
+    filed = index._version.segments[0].filed
     counts = np.bincount(filed.places)
     assert set(counts.tolist()) == {1, 2}
     assert np.mean(counts == 2) > 0.95
     tiles = np.repeat(np.arange(len(filed.starts) - 1), np.diff(filed.starts))
     assert len(set(zip(filed.places.tolist(), tiles.tolist(), strict=True))) == len(filed.places)
     for reach in (0.0, 0.3, 1.0):
-        for found in index.search(USERS, k=50, reach=reach).ids.tolist():
+        for found in index.search(USERS, k=50, method=ts.Tiles(reach)).ids.tolist():
             assert len(set(found)) == 50
 
 
@@ -64,24 +64,24 @@ def test_the_longest_items_share_tile_0():
     rng = np.random.default_rng(0)
     items = rng.standard_normal((1000, 8)).astype(np.float32)
     items[::100] *= 50
-    index = ts.Index.build(items, schema=ts.LearnedTiles(n_tiles=16))
-    segment = index._state.segments[0]
+    index = ts.Index.build(items, method=ts.LearnedTiles(n_tiles=16))
+    segment = index._version.segments[0]
     long = segment.filed.places[: segment.filed.starts[1]]
     assert sorted(segment.ids[long].tolist()) == list(range(0, 1000, 100))
-    assert (np.linalg.norm(index._state.fitted.tiling.centres, axis=1) < 10).all()
+    assert (np.linalg.norm(index._version.fitted.tiling.centres, axis=1) < 10).all()
     user = items[300] / 50
-    assert index.search(user, 1, reach=0.0).ids.tolist() == [300]
+    assert index.search(user, 1, method=ts.Tiles(0.0)).ids.tolist() == [300]
 
 
 @pytest.mark.parametrize("reach", [0.0, 0.4])
 def test_new_items_that_are_best_are_found_at_once(reach):
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     for number, user in enumerate(USERS[:50]):
         best = index.search(user, 1, exact=True).scores[0]
         index.add([user * (5 * best / (user @ user))], [10_000 + number])
-        assert index.search(user, 3, reach=reach).ids[0] == 10_000 + number
+        assert index.search(user, 3, method=ts.Tiles(reach)).ids[0] == 10_000 + number
         index.remove([10_000 + number])
-        assert 10_000 + number not in index.search(user, 3, reach=reach).ids
+        assert 10_000 + number not in index.search(user, 3, method=ts.Tiles(reach)).ids
 
 
 @pytest.mark.parametrize(
@@ -99,26 +99,26 @@ def test_new_items_that_are_best_are_found_at_once(reach):
 )
 @pytest.mark.parametrize("spill", [1, 2])
 def test_few_different_items(items, spill):
-    index = ts.Index.build(items, schema=ts.LearnedTiles(n_tiles=64, spill=spill))
-    centres = index._state.fitted.tiling.centres
+    index = ts.Index.build(items, method=ts.LearnedTiles(n_tiles=64, spill=spill))
+    centres = index._version.fitted.tiling.centres
     assert 1 <= len(centres) <= len(np.unique(items, axis=0))
     assert len(np.unique(centres, axis=0)) == len(centres)
     users = np.random.default_rng(0).standard_normal((5, items.shape[1]))
     for k in (1, 5, len(items), len(items) + 3):
         expected = index.search(users, k, exact=True)
-        found = index.search(users, k, reach=1.0)
+        found = index.search(users, k, method=ts.Tiles(1.0))
         np.testing.assert_array_equal(found.ids, expected.ids)
         assert found.scores.tobytes() == expected.scores.tobytes()
-        partly = index.search(users, k, reach=0.0)
+        partly = index.search(users, k, method=ts.Tiles(0.0))
         assert (np.sort(partly.ids)[:, max(0, k - len(items)) :] >= 0).all()
         assert all(len(set(ids)) == min(k, len(items)) + (k > len(items)) for ids in partly.ids.tolist())
 
 
 def test_learning_depends_on_the_seed_alone(monkeypatch):
     def centres(threads, seed=0):
-        index = ts.Index.build(ITEMS[:2000], schema=ts.LearnedTiles(seed=seed), threads=threads)
-        filed = index._state.segments[0].filed
-        return index._state.fitted.tiling.centres.tobytes(), filed.places.tobytes(), filed.radii.tobytes()
+        index = ts.Index.build(ITEMS[:2000], method=ts.LearnedTiles(seed=seed), threads=threads)
+        filed = index._version.segments[0].filed
+        return index._version.fitted.tiling.centres.tobytes(), filed.places.tobytes(), filed.radii.tobytes()
 
     expected = centres(1)
     assert centres(4) == expected
@@ -161,7 +161,7 @@ def test_centres_that_lose_their_points_move():
 
 
 def test_a_tile_holds_the_items_nearest_to_its_centre():
-    tiling = ts.Index.build(ITEMS, schema=ts.LearnedTiles())._state.fitted.tiling
+    tiling = ts.Index.build(ITEMS, method=ts.LearnedTiles())._version.fitted.tiling
     far = np.linalg.norm(ITEMS[:500, None] - tiling.centres, axis=2)
     chosen = tiling.nearest(ITEMS[:500], 1)
     assert np.mean(chosen == far.argmin(axis=1)) > 0.9
@@ -172,13 +172,13 @@ def test_a_tile_holds_the_items_nearest_to_its_centre():
 
 
 def test_memory_counts_tiles():
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
-    plain = ts.Index.build(ITEMS, target_recall=1.0)
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
+    plain = ts.Index.build(ITEMS, method="exact")
     assert plain.memory["tiles"] == 0
     assert index.memory["tiles"] > len(ITEMS) * (ITEMS.shape[1] + 10)
     assert index.memory["fitted state"] > plain.memory["fitted state"]
     assert index.nbytes == sum(index.memory.values())
-    n_tiles = len(index._state.fitted.tiling.centres)
+    n_tiles = len(index._version.fitted.tiling.centres)
     assert f"; {n_tiles} learned tiles, " in repr(index)
     assert "learned" not in repr(plain)
 
@@ -187,7 +187,7 @@ def test_tiles_survive_changes_files_and_rebuilding(tmp_path):
     settings = ts.LearnedTiles(n_tiles=40, spill=2, seed=7)
     index = ts.Index.build(ITEMS, schema=settings)
     assert index.tiles == settings
-    assert index.plan.way == "tiles"
+    assert index.plan.method.name == "tiles"
     index.add(2 * ITEMS[:30], 5000 + np.arange(30))
     index.remove(np.arange(100))
     index.save(tmp_path / "items")
@@ -196,13 +196,13 @@ def test_tiles_survive_changes_files_and_rebuilding(tmp_path):
         assert same.plan == index.plan
         again = pickle.loads(pickle.dumps(same))  # noqa: S301
         for reach in (None, 0.2, 1.0):
-            for found, wanted in zip(again.search(USERS, reach=reach), same.search(USERS, reach=reach), strict=True):
+            for found, wanted in zip(again.search(USERS, method=ts.Tiles(reach)), same.search(USERS, method=ts.Tiles(reach)), strict=True):
                 np.testing.assert_array_equal(found, wanted)
     index.rebuild()
     assert index.tiles == settings
-    assert index.plan.way == "tiles"
+    assert index.plan.method.name == "tiles"
     fresh = ts.Index.build(index[index.ids], schema=settings)
-    assert index._state.fitted.tiling.centres.tobytes() == fresh._state.fitted.tiling.centres.tobytes()
+    assert index._version.fitted.tiling.centres.tobytes() == fresh._version.fitted.tiling.centres.tobytes()
 
 
 def test_settings_are_frozen_and_in_json():
@@ -219,11 +219,11 @@ def test_settings_are_frozen_and_in_json():
 def test_new_items_are_found_as_old_ones_are():
     items, users = generated_factors(24_000, 500, 32, seed=5)
     items = np.random.default_rng(0).permutation(items)
-    index = ts.Index.build(items[:12_000], schema=ts.LearnedTiles())
+    index = ts.Index.build(items[:12_000], method=ts.LearnedTiles())
     index.tune(users, 0.95)
     for first in range(12_000, 24_000, 1000):
         index.add(items[first : first + 1000], np.arange(first, first + 1000))
-    assert len(index._state.segments) > 3
+    assert len(index._version.segments) > 3
     true, found = index.search(users, exact=True).ids, index.search(users).ids
     hits = np.array([np.isin(best, some) for best, some in zip(true, found, strict=True)])
     assert hits[true < 12_000].mean() >= 0.94
@@ -231,7 +231,7 @@ def test_new_items_are_found_as_old_ones_are():
 
 
 def test_items_of_a_tile_out_of_order_are_refused():
-    filed = ts.Index.build(ITEMS, schema=ts.LearnedTiles())._state.segments[0].filed
+    filed = ts.Index.build(ITEMS, method=ts.LearnedTiles())._version.segments[0].filed
     tile = int(np.argmax(np.diff(filed.starts)))
     places = filed.places.copy()
     part = slice(filed.starts[tile], filed.starts[tile + 1])
@@ -245,15 +245,15 @@ def test_items_of_a_tile_out_of_order_are_refused():
 def test_a_huge_item_that_has_gone_makes_no_query_too_long(change):
     items = ITEMS.copy()
     items[0] = 1e37
-    index = ts.Index.build(items, schema=ts.LearnedTiles())
+    index = ts.Index.build(items, method=ts.LearnedTiles())
     query = np.full(24, 1e3, np.float32)
     with pytest.raises(ValueError, match="their product is too large"):
         index.search(query)
     change(index)
-    fresh = ts.Index.build(index[index.ids], index.ids, schema=ts.LearnedTiles())
-    for options in ({"reach": 1.0}, {"exact": True}):
+    fresh = ts.Index.build(index[index.ids], index.ids, method=ts.LearnedTiles())
+    for options in ({"method": ts.Tiles(1.0)}, {"exact": True}):
         np.testing.assert_array_equal(index.search(query, **options).ids, fresh.search(query, **options).ids)
-    assert index.search(query, budget=50).ids.shape == (10,)
+    assert index.search(query, method=ts.Slots(50)).ids.shape == (10,)
 
 
 def test_a_number_of_tiles_is_a_number_or_auto():
@@ -262,7 +262,7 @@ def test_a_number_of_tiles_is_a_number_or_auto():
 
 
 def test_many_answers_from_two_tiles_each_are_looked_for_exactly():
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(spill=2))
-    for options in ({}, {"reach": 0.2}):
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles(spill=2))
+    for options in ({}, {"method": ts.Tiles(0.2)}):
         assert not index.search(USERS[:3], 1000, **options).certified.any()
         assert index.search(USERS[:3], 1001, **options).certified.all()

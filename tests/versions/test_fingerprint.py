@@ -30,7 +30,7 @@ def test_what_is_equal_has_the_same():
 
 
 def of(index):
-    return index_fingerprint(index._state)
+    return index_fingerprint(index._version)
 
 
 def test_an_index_has_the_fingerprint_of_its_contents(tmp_path):
@@ -55,13 +55,13 @@ def test_an_index_has_the_fingerprint_of_its_contents(tmp_path):
         lambda: index.add([ITEMS[0]], [90]),
     ):
         change()
-        others.append(ts.Index(index._state))
+        others.append(ts.Index(index._version))
     assert len({mine, *map(of, others)}) == 1 + len(others)
 
 
 def test_every_part_of_a_version_counts():
     """Answers may depend on parts that are yet to be added: only those that tell its history are left out."""
-    state = ts.Index.build(ITEMS)._state
+    state = ts.Index.build(ITEMS)._version
     for part in fields(State):
         changed = index_fingerprint(replace(state, **{part.name: "other"}))
         assert (changed == index_fingerprint(state)) == (part.name in ("version", "next_row"))

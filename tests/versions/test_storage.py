@@ -29,7 +29,7 @@ def index(rng):
 
 
 def assert_same(one, two, rng):
-    users = rng.standard_normal((30, one._state.fitted.n_factors))
+    users = rng.standard_normal((30, one._version.fitted.n_factors))
     np.testing.assert_array_equal(one.ids, two.ids)
     if len(one):
         np.testing.assert_array_equal(one[one.ids], two[two.ids])
@@ -109,7 +109,7 @@ def test_the_file_is_safetensors(index, tmp_path):
     ],
 )
 def test_forged_files_are_refused(index, tmp_path, forge):
-    arrays, facts = snapshot(index._state)
+    arrays, facts = snapshot(index._version)
     forge(arrays, facts)
     storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
     with pytest.raises(ValueError, match="forged cannot be used: its arrays do not belong together"):
@@ -118,7 +118,7 @@ def test_forged_files_are_refused(index, tmp_path, forge):
 
 @pytest.fixture
 def tiled(rng):
-    return ts.Index.build(rng.standard_normal((300, 5)), schema=ts.LearnedTiles(n_tiles=20, spill=2))
+    return ts.Index.build(rng.standard_normal((300, 5)), method=ts.LearnedTiles(n_tiles=20, spill=2))
 
 
 def plan_with(facts, **changed):
@@ -162,7 +162,7 @@ FORGED_TILES = [
     lambda arrays, facts: facts.update(plan="[]"),  # noqa: ARG005
     lambda arrays, facts: facts.update(plan="{}"),  # noqa: ARG005
     lambda arrays, facts: facts.update(plan=plan_with(facts, way="guesses")),  # noqa: ARG005
-    lambda arrays, facts: facts.update(plan=plan_with(facts, reach=1.5)),  # noqa: ARG005
+    lambda arrays, facts: facts.update(plan=plan_with(facts, method=ts.Tiles(1.5))),  # noqa: ARG005
     lambda arrays, facts: facts.update(plan=plan_with(facts, reach="far")),  # noqa: ARG005
     lambda arrays, facts: facts.update(plan=plan_with(facts, max_slots=0)),  # noqa: ARG005
     lambda arrays, facts: facts.update(plan=plan_with(facts, budget_per_answer=2.5)),  # noqa: ARG005
@@ -176,7 +176,7 @@ FORGED_TILES = [
 
 @pytest.mark.parametrize("forge", FORGED_TILES)
 def test_forged_tiles_are_refused(tiled, tmp_path, forge):
-    arrays, facts = snapshot(tiled._state)
+    arrays, facts = snapshot(tiled._version)
     forge(arrays, facts)
     storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
     for mmap in (False, True):
@@ -186,8 +186,8 @@ def test_forged_tiles_are_refused(tiled, tmp_path, forge):
 
 
 def test_a_plan_that_needs_tiles_is_refused_where_there_are_none(index, tiled, tmp_path):
-    arrays, facts = snapshot(index._state)
-    storage.write(tmp_path / "forged", arrays, facts | {"plan": snapshot(tiled._state)[1]["plan"]}, overwrite=False)
+    arrays, facts = snapshot(index._version)
+    storage.write(tmp_path / "forged", arrays, facts | {"plan": snapshot(tiled._version)[1]["plan"]}, overwrite=False)
     with pytest.raises(ValueError, match="way is 'tiles', but must be one of 'exact', 'slots'"):
         ts.Index.load(tmp_path / "forged")
 
@@ -196,17 +196,17 @@ def test_a_plan_that_needs_tiles_is_refused_where_there_are_none(index, tiled, t
 @pytest.mark.parametrize("size", [1.0, 1e-40, 1e20, 1e37])
 def test_tiles_come_back(rng, tmp_path, mmap, size):
     items, users = (rng.standard_normal((400, 5)) * size).astype(np.float32), rng.standard_normal((20, 5)) / 9
-    index = ts.Index.build(items, schema=ts.LearnedTiles())
+    index = ts.Index.build(items, method=ts.LearnedTiles())
     index.save(tmp_path / "items")
     loaded = ts.Index.load(tmp_path / "items", mmap=mmap)
     assert loaded.tiles == index.tiles
     assert loaded.plan == index.plan
     assert loaded.memory == index.memory
     for reach in (None, 0.0, 0.3, 1.0):
-        for found, expected in zip(loaded.search(users, reach=reach), index.search(users, reach=reach), strict=True):
+        for found, expected in zip(loaded.search(users, method=ts.Tiles(reach)), index.search(users, method=ts.Tiles(reach)), strict=True):
             np.testing.assert_array_equal(found, expected)
-        one = loaded.search(users[0].astype(np.float32), reach=reach)
-        np.testing.assert_array_equal(one.ids, index.search(users[:1], reach=reach).ids[0])
+        one = loaded.search(users[0].astype(np.float32), method=ts.Tiles(reach))
+        np.testing.assert_array_equal(one.ids, index.search(users[:1], method=ts.Tiles(reach)).ids[0])
 
 
 def test_a_header_of_many_brackets_is_refused(tmp_path):
@@ -399,7 +399,7 @@ def test_files_of_format_1_are_read_for_ever(name, mmap):
     assert index.ids.tolist() == expected["ids"]
     assert found.ids.tolist() == expected["found"]
     assert found.scores.tolist() == expected["scores"]
-    assert index.search(answers["users"], 4, budget=10).ids.tolist() == expected["by_slots"]
+    assert index.search(answers["users"], 4, method=ts.Slots(10)).ids.tolist() == expected["by_slots"]
     assert index.drift().n_new == expected["n_new"]
 
 
@@ -421,7 +421,7 @@ def test_files_of_format_2_are_read_for_ever(name, mmap):
         found = index.search(users, 4, **options)
         assert found.ids.tolist() == wanted["ids"]
         assert found.scores.tolist() == wanted["scores"]
-        assert found.scored.tolist() == wanted["scored"]
+        assert found.n_scored.tolist() == wanted["scored"]
         assert index.search(users[0], 4, **options).ids.tolist() == wanted["ids"][0]
     np.testing.assert_array_equal(index.search(users, 4, exact=True).ids, expected["found"]["1.0"]["ids"])
 
@@ -436,7 +436,7 @@ def test_every_rotation_survives_a_file(rotation, rng, tmp_path):
     for one in (index, loaded):
         one.add(items[:5] * 2, 100 + np.arange(5))
     np.testing.assert_array_equal(loaded.candidates(users).toarray(), index.candidates(users).toarray())
-    for found, expected in zip(loaded.search(users, 4, budget=12), index.search(users, 4, budget=12), strict=True):
+    for found, expected in zip(loaded.search(users, 4, method=ts.Slots(12)), index.search(users, 4, method=ts.Slots(12)), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 

@@ -55,7 +55,7 @@ def test_certified_answers_are_true_and_all_scores_are(schema):
         items, users = awkward_factors(rng, n, k), awkward_factors(rng, 4, k)
         index = ts.Index.build(items, schema=schema)
         wanted, budget = int(rng.integers(1, 12)), int(rng.integers(1, n + 3))
-        found = index.search(users, wanted, budget=budget, max_slots=int(rng.integers(1, k + 2)))
+        found = index.search(users, wanted, method=ts.Slots(budget, int)(rng.integers(1, k + 2)))
         best = true_scores(items, users, wanted)
         there = found.ids >= 0
         assert (there.sum(axis=1) == min(wanted, n)).all()
@@ -79,7 +79,7 @@ def test_a_budget_of_all_items_is_exact(schema, rng):
     index = ts.Index.build(items, schema=schema)
     exact = index.search(users, exact=True)
     for budget in (200, 10**9):
-        for found, expected in zip(index.search(users, budget=budget), exact, strict=True):
+        for found, expected in zip(index.search(users, method=ts.Slots(budget)), exact, strict=True):
             np.testing.assert_array_equal(found, expected)
     assert exact.certified.all()
 
@@ -90,12 +90,12 @@ def test_no_more_than_the_budget_is_scored(rng):
     recalls = []
     exact = index.search(users)
     for budget in (10, 50, 250, 1250):
-        found = index.search(users, budget=budget)
-        assert (found.scored <= budget).all()
+        found = index.search(users, method=ts.Slots(budget))
+        assert (found.n_scored <= budget).all()
         recalls.append(np.mean([np.isin(a, b).mean() for a, b in zip(found.ids, exact.ids, strict=True)]))
     assert recalls == sorted(recalls)
     assert recalls[-1] > 0.9
-    assert (index.search(users, 10, budget=3).scored <= 10).all()  # at least k are
+    assert (index.search(users, 10, method=ts.Slots(3)).n_scored <= 10).all()  # at least k are
 
 
 def test_filters_hold_inside_slots_search(rng):
@@ -103,10 +103,10 @@ def test_filters_hold_inside_slots_search(rng):
     index = ts.Index.build(items, 7 * np.arange(3000), schema=SCHEMAS[1])
     seen = rng.random((20, 3000)) < 0.5
     allow = 7 * np.flatnonzero(rng.random(3000) < 0.3)
-    found = index.search(users, 10, budget=100, exclude=scipy.sparse.csr_array(seen), allow=allow)
+    found = index.search(users, 10, method=ts.Slots(100), exclude=scipy.sparse.csr_array(seen), allow=allow)
     assert np.isin(found.ids, allow).all()
     assert not np.take_along_axis(seen, found.ids // 7, axis=1).any()
-    few = index.search(users, 10, budget=100, allow=allow[:12], exclude=[allow[:4]] * 20)
+    few = index.search(users, 10, method=ts.Slots(100), allow=allow[:12], exclude=[allow[:4]] * 20)
     assert ((few.ids >= 0).sum(axis=1) == 8).all()
     assert few.certified.all()
 
@@ -118,7 +118,7 @@ def test_min_overlap_leaves_items_with_fewer_shared_slots_out(rng):
     item_slots = ts.SparseMap(schema).fit(items).transform(items)
     user_slots = ts.SparseMap(ts.Schema(ts.Ternary(), ts.OneHot())).transform(users)
     shared = ((user_slots != 0).astype(int) @ (item_slots != 0).astype(int).T).toarray()
-    found = index.search(users, 5, budget=60, max_slots=16, min_overlap=5)
+    found = index.search(users, 5, method=ts.Slots(60, 16, 5))
     assert (np.take_along_axis(shared, found.ids, axis=1) >= 5).all()
 
 
@@ -149,16 +149,16 @@ def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
     users = rng.standard_normal((300, 24)).astype(np.float32)
     index = ts.Index.build(items, threads=1)
     again = ts.Index.build(items, threads=3)
-    expected = index.search(users, budget=40, threads=1)
-    for other in (index.search(users, budget=40, threads=3), again.search(users, budget=40)):
+    expected = index.search(users, method=ts.Slots(40), threads=1)
+    for other in (index.search(users, method=ts.Slots(40), threads=3), again.search(users, method=ts.Slots(40))):
         for found, wanted in zip(other, expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
-    alone = [index.search(user, budget=40) for user in users[:40]]
+    alone = [index.search(user, method=ts.Slots(40)) for user in users[:40]]
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
     for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
-        for found, wanted in zip(index.search(users[:40], budget=40), expected, strict=True):
+        for found, wanted in zip(index.search(users[:40], method=ts.Slots(40)), expected, strict=True):
             np.testing.assert_array_equal(found, wanted[:40])
 
 
@@ -178,7 +178,7 @@ def test_the_same_items_are_chosen_from_many_segments_as_by_the_twin(seed, budge
     with pytest.MonkeyPatch.context() as patch:
         for level in _kernels.simd_levels():
             patch.setenv("TESSELLA_SIMD", level)
-            found.append(index.search(users, 3, budget=budget, **options))
+            found.append(index.search(users, 3, method=ts.Slots(budget), **options))
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].ids, other.ids)
         np.testing.assert_array_equal(found[0].certified, other.certified)
@@ -189,10 +189,10 @@ def test_equally_long_items_in_many_blocks(rng, monkeypatch):
     items /= np.linalg.norm(items, axis=1, keepdims=True)
     index = ts.Index.build(items, schema=SCHEMAS[1])
     users = rng.standard_normal((4, 4)).astype(np.float32)
-    found = [index.search(users, 5, budget=budget) for budget in (8, 40)]
+    found = [index.search(users, 5, method=ts.Slots(budget)) for budget in (8, 40)]
     monkeypatch.setenv("TESSELLA_SIMD", "numpy")
     for one, budget in zip(found, (8, 40), strict=True):
-        np.testing.assert_array_equal(one.ids, index.search(users, 5, budget=budget).ids)
+        np.testing.assert_array_equal(one.ids, index.search(users, 5, method=ts.Slots(budget)).ids)
 
 
 def test_items_beyond_one_block_of_postings(rng, monkeypatch):
@@ -201,10 +201,10 @@ def test_items_beyond_one_block_of_postings(rng, monkeypatch):
     users = rng.standard_normal((5, 4)).astype(np.float32)
     index = ts.Index.build(items, schema=SCHEMAS[1])
     index.add(items[:3] * 5, [70_000, 70_001, 70_002])
-    assert len(index._state.segments[0].postings.block_lists) == 3
-    found = index.search(users, budget=300, min_overlap=2)
+    assert len(index._version.segments[0].postings.block_lists) == 3
+    found = index.search(users, method=ts.Slots(300), min_overlap=2)
     monkeypatch.setenv("TESSELLA_SIMD", "numpy")
-    for one, other in zip(found, index.search(users, budget=300, min_overlap=2), strict=True):
+    for one, other in zip(found, index.search(users, method=ts.Slots(300), min_overlap=2), strict=True):
         np.testing.assert_array_equal(one, other)
     best = true_scores(index[index.ids], users, 10)
     assert (found.scores >= best[:, -1:]).mean() > 0.8
@@ -221,7 +221,7 @@ def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
         index.add(factors, 1000 * (turn + 1) + np.arange(20))
         fresh = ts.Index.build(index[index.ids], index.ids)
         np.testing.assert_array_equal(index.search(users, 30).ids, fresh.search(users, 30).ids)
-    assert index._state.next_row <= 130
+    assert index._version.next_row <= 130
     with pytest.raises(ValueError, match="an index holds at most 130 items"):
         index.add(rng.standard_normal((31, 5)), np.arange(20_000, 20_031))
     index.remove(index.ids)
@@ -231,7 +231,7 @@ def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
 
 def test_states_and_segments_are_never_changed(rng):
     index = ts.Index.build(rng.standard_normal((50, 5)))
-    state = index._state
+    state = index._version
     before = [array.copy() for array in vars(state.segments[0]).values() if isinstance(array, np.ndarray)]
     index.remove([3])
     index.update(rng.standard_normal((1, 5)), [4])

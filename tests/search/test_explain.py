@@ -15,7 +15,7 @@ def test_explanations_agree_with_searches(index, rng):
     user = rng.standard_normal(16).astype(np.float32)
     ranking = index.search(user, 2000)
     budget = 40 * 10
-    chosen = set(index.search(user, 10, budget=budget, max_slots=24).ids.tolist())
+    chosen = set(index.search(user, 10, method=ts.Slots(budget, 24)).ids.tolist())
     for rank in (0, 4, 9, 200, 1999):
         item = int(ranking.ids[rank])
         said = index.explain(user, item)
@@ -60,18 +60,18 @@ def test_long_tables_are_cut(rng):
 def test_drift_is_seen_and_rebuilding_ends_it(rng):
     spectrum = 0.7 ** np.arange(12)
     index = ts.Index.build(rng.standard_normal((1000, 12)) * spectrum)
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
     index.add(rng.standard_normal((300, 12)) * spectrum, 1000 + np.arange(300))
     alike = index.drift()
     assert alike.n_new == 300
-    assert not alike.refit
+    assert not alike.needs_rebuild
     assert alike.likeness > 0.9
     assert 0.9 < alike.scale_ratio < 1.1
     assert str(alike).endswith("no need to rebuild.")
     index.update(rng.standard_normal((500, 12)) * spectrum[::-1], np.arange(500))
     strange = index.drift()
     assert strange.n_new == 800
-    assert strange.refit
+    assert strange.needs_rebuild
     assert "rebuild()" in str(strange)
     users = rng.standard_normal((9, 12))
     before, version = index.search(users), index.version
@@ -101,7 +101,7 @@ def clustered(rng, n, which):
 
 
 def tiled(rng):
-    return ts.Index.build(clustered(rng, 2000, 0), schema=ts.LearnedTiles(n_tiles=60))
+    return ts.Index.build(clustered(rng, 2000, 0), method=ts.LearnedTiles(n_tiles=60))
 
 
 def test_new_items_that_fit_the_tiles_need_no_rebuilding(rng):
@@ -112,7 +112,7 @@ def test_new_items_that_fit_the_tiles_need_no_rebuilding(rng):
     drift = index.drift()
     assert 0.9 < drift.tile_distance < 1.15
     assert drift.n_long == 0
-    assert not drift.refit
+    assert not drift.needs_rebuild
     assert "times as far from their tiles: no need to rebuild" in str(drift)
 
 
@@ -121,20 +121,20 @@ def test_new_items_from_elsewhere_do_not_fit_the_tiles(rng):
     index.add(clustered(rng, 99, 1), 2000 + np.arange(99))
     few = index.drift()
     assert few.tile_distance > 2
-    assert not few.refit
+    assert not few.needs_rebuild
     index.add(clustered(rng, 900, 1), 3000 + np.arange(900))
     drift = index.drift()
     assert 0.9 < drift.scale_ratio < 1.1
     assert drift.likeness > 0.8
     assert drift.tile_distance > 2
-    assert drift.refit
+    assert drift.needs_rebuild
     exactly = ts.Index.build(index[index.ids][:2000], schema=index.schema)
     exactly.add(index[index.ids][2000:], index.ids[2000:])
     assert exactly.drift().tile_distance is None
-    assert not exactly.drift().refit  # without tiles it is as it was
+    assert not exactly.drift().needs_rebuild  # without tiles it is as it was
     index.rebuild()
     index.add(clustered(rng, 500, 1), 5000 + np.arange(500))
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
 
 
 def test_new_items_crowd_the_tile_of_long_items(rng):
@@ -147,34 +147,34 @@ def test_new_items_crowd_the_tile_of_long_items(rng):
     assert drift.n_long == 120
     assert drift.scale_ratio < 2
     assert drift.tile_distance < 1.15  # which is of the others
-    assert drift.refit
+    assert drift.needs_rebuild
     assert "120 of them in the tile of long items" in str(drift)
 
 
 def test_tiles_whose_items_are_gone_are_learned_anew(rng):
     index = tiled(rng)
     index.update(clustered(rng, 1850, 0), np.arange(1850))
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
     index.update(clustered(rng, 100, 0), 1850 + np.arange(100))
     assert index.drift().tile_distance is None
-    assert index.drift().refit
+    assert index.drift().needs_rebuild
 
 
 def test_tiles_of_few_items_are_not_judged(rng):
-    index = ts.Index.build(clustered(rng, 600, 0), schema=ts.LearnedTiles(n_tiles=500))
+    index = ts.Index.build(clustered(rng, 600, 0), method=ts.LearnedTiles(n_tiles=500))
     index.add(clustered(rng, 600, 0), 600 + np.arange(600))
     assert index.drift().tile_distance is None
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
 
 
 @pytest.mark.parametrize("spill", [1, 2])
 def test_drift_does_not_depend_on_how_items_are_spread_over_segments(rng, tmp_path, spill):
-    index = ts.Index.build(clustered(rng, 6000, 0), schema=ts.LearnedTiles(n_tiles=60, spill=spill))
+    index = ts.Index.build(clustered(rng, 6000, 0), method=ts.LearnedTiles(n_tiles=60, spill=spill))
     index.add(clustered(rng, 300, 1), 6000 + np.arange(300))
     index.update(clustered(rng, 700, 1) * 2, np.arange(700))
     index.add(clustered(rng, 5, 0) * 9, 7000 + np.arange(5))
     index.remove(np.arange(500, 2000, 7))
-    assert len(index._state.segments) > 1
+    assert len(index._version.segments) > 1
     index.save(tmp_path / "items")
     drift = index.drift()
     assert drift.tile_distance is not None
@@ -184,25 +184,25 @@ def test_drift_does_not_depend_on_how_items_are_spread_over_segments(rng, tmp_pa
 
 
 def test_drift_of_tiles_without_any_width():
-    index = ts.Index.build(np.ones((200, 2)), schema=ts.LearnedTiles())
+    index = ts.Index.build(np.ones((200, 2)), method=ts.LearnedTiles())
     index.add(np.ones((150, 2)), 1000 + np.arange(150))
     assert index.drift().tile_distance == 1.0
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
     index.add(np.ones((150, 2)) * [1.1, 1], 2000 + np.arange(150))
     assert index.drift().tile_distance == np.inf
-    assert index.drift().refit
+    assert index.drift().needs_rebuild
 
 
 def test_drift_of_zero_items():
     index = ts.Index.build(np.zeros((3, 2)))
     index.add(np.zeros((200, 2)), 10 + np.arange(200))
-    assert not index.drift().refit
+    assert not index.drift().needs_rebuild
     index.add(np.ones((200, 2)), 1000 + np.arange(200))
-    assert index.drift().refit
+    assert index.drift().needs_rebuild
 
 
 def test_the_plan_says_why(index):
-    assert index.plan.way == "exact"
+    assert index.plan.method.name == "exact"
     assert index.plan.reason in str(index.plan)
 
 
@@ -213,4 +213,4 @@ def test_an_empty_index_cannot_be_rebuilt():
         index.rebuild()
     assert index.candidates(np.eye(2)).shape == (2, 0)
     assert index.drift().n_new == 0
-    assert (index.search(np.eye(2), 3, budget=1).ids == -1).all()
+    assert (index.search(np.eye(2), 3, method=ts.Slots(1)).ids == -1).all()

@@ -37,7 +37,7 @@ def measured_recall(index, users, k=10):
     ("items", "options", "reason"),
     [
         (ITEMS[:4_999], {}, "there are only 4,999 items"),
-        (ITEMS, {"target_recall": 1.0}, "only it reaches a recall of 1"),
+        (ITEMS, {"method": "exact"}, "only it reaches a recall of 1"),
         (ITEMS[:1], {"target_recall": 0.0}, "there are only 1 items"),
     ],
 )
@@ -48,7 +48,7 @@ def test_exact_search_without_measuring(items, options, reason, monkeypatch):
     monkeypatch.setattr(tuning, "tuned", fail)
     monkeypatch.setattr("tessella.index.tuned", fail)
     index = ts.Index.build(items, **options)
-    assert index.plan.way == "exact"
+    assert index.plan.method.name == "exact"
     assert reason in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
@@ -62,14 +62,14 @@ def test_the_recall_asked_for_is_reached(fastest, way, target):
     fastest(way)
     index = ts.Index.build(ITEMS, target_recall=target, queries=USERS)
     plan = index.plan
-    assert plan.way == way
+    assert plan.method.name == way
     recall, at_least = plan.recall
     assert target <= at_least <= recall == pytest.approx(measured_recall(index, USERS))
     assert plan.trials[0][:4] == ("exact", "", 1.0, 1.0)
-    chosen = next(trial for trial in plan.trials if trial.way == way)
+    chosen = next(trial for trial in plan.trials if trial.method.name == way)
     assert (chosen.recall, chosen.recall_low) == plan.recall
     assert "300 queries given" in plan.reason
-    assert index.search(USERS).scored.mean() < (5_200 if way == "slots" else 500)
+    assert index.search(USERS).n_scored.mean() < (5_200 if way == "slots" else 500)
     assert index.search(USERS, exact=True).certified.all()
 
 
@@ -77,21 +77,21 @@ def test_the_recall_asked_for_is_reached(fastest, way, target):
 def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, way):
     fastest(way)
     index = ts.Index.build(ITEMS)
-    assert index.plan.way == way
+    assert index.plan.method.name == way
     assert "2,000 queries made from the items" in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
-    plain = ts.Index.build(ITEMS, target_recall=1.0)
+    plain = ts.Index.build(ITEMS, method="exact")
     assert index.memory == plain.memory
     with pytest.raises(ValueError, match="reach is for tiles, but the index has none"):
-        index.search(USERS, reach=0.5)
+        index.search(USERS, method=ts.Tiles(0.5))
 
 
 def test_a_plan_survives_changes_files_and_rebuilding(fastest, tmp_path):
     fastest("tiles")
     index = ts.Index.build(ITEMS, queries=USERS)
     plan = index.plan
-    assert plan.way == "tiles"
+    assert plan.method.name == "tiles"
     index.save(tmp_path / "items")
     index.add(ITEMS[:5], 9_000 + np.arange(5))
     for same in (index, ts.Index.load(tmp_path / "items"), pickle.loads(pickle.dumps(index))):  # noqa: S301
@@ -109,7 +109,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, way):
     before = index.plan
     fastest("tiles")
     index.rebuild(queries=USERS)
-    assert index.plan.way == "tiles"
+    assert index.plan.method.name == "tiles"
     assert index.tiles == ts.LearnedTiles()
     assert "300 queries given of the ways that reach a recall of 0.9" in index.plan.reason
     assert index.plan != before
@@ -139,13 +139,13 @@ def test_a_small_index_that_has_grown_gets_tiles_when_it_is_rebuilt(fastest):
     assert index.tiles is None
     index.add(ITEMS[1000:], np.arange(1000, len(ITEMS)))
     index.rebuild(queries=USERS)
-    assert index.plan.way == "tiles"
+    assert index.plan.method.name == "tiles"
 
 
 def test_tiles_are_tuned_when_a_recall_is_asked_for(fastest):
     fastest("tiles")
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles(), target_recall=0.9, queries=USERS)
-    assert index.plan.way == "tiles"
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles(), target_recall=0.9, queries=USERS)
+    assert index.plan.method.name == "tiles"
     assert index.plan.recall[1] >= 0.9
     assert not index.plan.automatic
 
@@ -163,11 +163,11 @@ def test_a_plan_prints_what_was_measured(fastest):
 @pytest.mark.parametrize("k", [1, 7, 40])
 def test_tuning_sets_the_plan(fastest, k):
     fastest("tiles")
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     before = index.search(USERS[0], 5, exact=True)
     plan = index.tune(USERS, 0.9, k)
     assert index.plan is plan
-    assert plan.way == "tiles"
+    assert plan.method.name == "tiles"
     assert 0.9 <= plan.recall[1] <= plan.recall[0] == pytest.approx(measured_recall(index, USERS, k))
     assert index.version == 0
     np.testing.assert_array_equal(index.search(USERS[0], 5, exact=True).ids, before.ids)
@@ -180,27 +180,27 @@ def test_tuning_sets_the_plan(fastest, k):
 
 
 def test_tuning_where_there_are_fewer_items_than_answers(rng):
-    index = ts.Index.build(rng.standard_normal((6, 4)), schema=ts.LearnedTiles())
+    index = ts.Index.build(rng.standard_normal((6, 4)), method=ts.LearnedTiles())
     assert index.tune(rng.standard_normal((20, 4)), 0.9, k=50).recall == (1.0, 1.0)
 
 
 def test_slots_are_tuned_for_an_index_without_tiles(fastest):
     fastest("slots")
-    index = ts.Index.build(ITEMS, target_recall=1.0)
+    index = ts.Index.build(ITEMS, method="exact")
     plan = index.tune(USERS, 0.8)
-    assert plan.way == "slots"
-    assert {trial.way for trial in plan.trials} == {"exact", "slots"}
-    assert index.search(USERS).scored.max() <= 10 * plan.budget_per_answer
+    assert plan.method.name == "slots"
+    assert {trial.method.name for trial in plan.trials} == {"exact", "slots"}
+    assert index.search(USERS).n_scored.max() <= 10 * plan.budget_per_answer
 
 
 def test_few_queries_prove_little(fastest):
     """That all of three queries find all does not show that 95 of 100 answers are found."""
     fastest("tiles")
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     assert index.tune(USERS[:3], 0.95).recall == (1.0, 1.0)
-    assert index.plan.way == "exact" or index.plan.reach == 1
+    assert index.plan.method.name == "exact" or index.plan.reach == 1
     plan = index.tune(USERS, 0.95)
-    assert plan.way == "tiles"
+    assert plan.method.name == "tiles"
     assert 0.95 <= plan.recall[1] < plan.recall[0]
 
 
@@ -209,7 +209,7 @@ def test_items_of_any_size_can_be_tuned_for(size):
     for shape in (ITEMS, ITEMS * 0.3 ** np.arange(16)):
         index = ts.Index.build((shape / np.linalg.norm(shape, axis=1).max() * size).astype(np.float32))
         assert 0.95 <= index.plan.recall[1] <= index.plan.recall[0] <= 1
-        for sample in tuning.plausible_samples(index._state):
+        for sample in tuning.plausible_samples(index._version):
             assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
 
 
@@ -234,22 +234,22 @@ BAD = [
 
 @pytest.mark.parametrize(("call", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
 def test_bad_input_changes_nothing(call, sentence):
-    index = ts.Index.build(ITEMS[:500], schema=ts.LearnedTiles())
-    state = index._state
+    index = ts.Index.build(ITEMS[:500], method=ts.LearnedTiles())
+    state = index._version
     with pytest.raises((TypeError, ValueError)) as raised:
         call(index)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert index._state is state
+    assert index._version is state
 
 
 def test_an_empty_index_cannot_be_tuned():
-    index = ts.Index.build(ITEMS[:50], schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS[:50], method=ts.LearnedTiles())
     index.remove(index.ids)
-    state = index._state
+    state = index._version
     with pytest.raises(ValueError, match="the index holds no items, but at least 1 is needed to tune; add some first"):
         index.tune(USERS)
-    assert index._state is state
+    assert index._version is state
 
 
 @pytest.mark.parametrize("times", [1e3, 1e6, 1e9])
@@ -263,13 +263,13 @@ def test_one_item_that_is_far_too_long_does_not_mislead_the_plan(fastest, times)
 
 def test_the_same_query_many_times_proves_as_little_as_once(fastest):
     fastest("tiles")
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     once, often = index.tune(USERS[:3], 0.9), index.tune(np.repeat(USERS[:3], 200, axis=0), 0.9)
     assert (once.way, once.reach) == (often.way, often.reach)
     assert once.recall == pytest.approx(often.recall)
 
 
 def test_tuning_for_many_answers_ends():
-    index = ts.Index.build(ITEMS, schema=ts.LearnedTiles())
+    index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     plan = index.tune(USERS, 0.9, k=len(ITEMS))
     assert plan.recall[0] >= 0.9
