@@ -1,6 +1,7 @@
 """Fixtures and strategies shared by the tests."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tessella as ts
 from tessella import _kernels
 
 if _kernels._native is None:
@@ -48,6 +50,16 @@ def factor_matrices(draw, max_rows=12, max_factors=20, elements=None):
     zeroed = draw(hnp.arrays(np.bool_, shape[0]))
     matrix[zeroed & (np.arange(shape[0]) % 3 == 0)] = 0
     return matrix
+
+
+def at_level(index, level, patch):
+    """The same index, searched at another SIMD level from now on."""
+    patch.setenv("TESSELLA_SIMD", level)
+    version = replace(index._version, fitted=replace(index._version.fitted))
+    is_reference = type(version.engine._handle).__module__.startswith("tessella._reference")
+    assert is_reference == (level == "numpy")
+    assert is_reference or version.engine._level == _kernels.simd_levels().index(level) - 1
+    return ts.Index(version)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Stress:
         version = n_searches = 0
         while not self.stop.is_set():
             pair = 2 * int(rng.integers(N_PAIRS))
-            options = {"budget": 50} if rng.random() < 0.3 else self.asked
+            options = {"method": ts.Slots(50)} if rng.random() < 0.3 else self.asked
             seen = self.index.search(np.ones(4), 2, allow=[pair, pair + 1], threads=1, **options)
             if np.count_nonzero(seen.ids >= 0) == 1:
                 self.problems.append(f"half of pair {pair}: {seen}")
@@ -81,7 +81,10 @@ def stress(seconds, built, asked, n_readers=3):
 
 
 if __name__ == "__main__":
-    for name, way in {"exact": ({}, {}), "tiles": ({"method": ts.LearnedTiles(n_tiles=24)}, {"method": ts.Tiles(1.0)})}.items():
+    for name, way in {
+        "exact": ({}, {}),
+        "tiles": ({"method": ts.LearnedTiles(n_tiles=24)}, {"method": ts.Tiles(1.0)}),
+    }.items():
         found, searched, changed = stress(float(sys.argv[1]) / 2, *way)
         seen = f"{searched:,} searches under {changed:,} changes, {len(found)} of them saw half a change"
         print(f"{name}: {seen}")  # noqa: T201

@@ -129,7 +129,11 @@ def test_an_index_is_built_to_answer_in_a_way():
 def test_searches_may_have_a_reach():
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles(n_tiles=9))
     index.save("tiles.tessella")
-    for options, given in (({"method": ts.Tiles(0.0)}, ("--reach", 0)), ({"method": ts.Tiles(1.0)}, ("--reach", 1)), ({}, ())):
+    for options, given in (
+        ({"method": ts.Tiles(0.0)}, ("--reach", 0)),
+        ({"method": ts.Tiles(1.0)}, ("--reach", 1)),
+        ({}, ()),
+    ):
         said = good("search", "tiles.tessella", "users.npy", "-k", 3, *given)
         assert rows_of(said) == expected_rows(index, 3, **options)
         said = good("search-all", "tiles.tessella", "users.npy", "-k", 3, "--out", "recs", "--overwrite", *given)
@@ -333,8 +337,8 @@ BAD = [
     (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
     (("search", INDEX, "nan.npy"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
-    (("search", INDEX, FILE, "-k", 0), "k is 0, but must be from 1 to 2147483647."),
-    (("search", INDEX, FILE, "-k", 0, "-o", "x.csv"), "k is 0, but must be from 1 to 2147483647."),
+    (("search", INDEX, FILE, "-k", 0), "k is 0, but must be from 1 to 1048576."),
+    (("search", INDEX, FILE, "-k", 0, "-o", "x.csv"), "k is 0, but must be from 1 to 1048576."),
     (("search", INDEX, FILE, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
     (("search", INDEX, FILE, "--exclude", "nowhere.npz"), "nowhere.npz cannot be used: no such file or directory."),
     (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
@@ -351,7 +355,7 @@ BAD = [
     (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
     (("search-all", INDEX, "wide.npy", "--out", "recs"), "wide.npy has 7 columns, but 6 are expected."),
     (("search-all", INDEX, "nan.npy", "--out", "recs"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
-    (("search-all", INDEX, FILE, "--out", "recs", "-k", 0), "k is 0, but must be from 1 to 2147483647."),
+    (("search-all", INDEX, FILE, "--out", "recs", "-k", 0), "k is 0, but must be from 1 to 1048576."),
     (("search-all", INDEX, FILE, "--out", "recs", "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
     (("search-all", INDEX, FILE, "--out", "recs", "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
     (("add", "nowhere", "more.npy", "--ids", "two.txt"), "nowhere cannot be used: no such file or directory."),

@@ -1,7 +1,7 @@
-"""Tiles: what is learned, who is filed where, and what a partial reach finds."""
+"""Tiles: what is learned, which items are members of which, and what a partial reach finds."""
 
 import pickle
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -47,14 +47,14 @@ def test_recall_rises_with_reach(spill):
         assert all(len(set(ids)) == 10 for ids in part.ids.tolist())
 
 
-def test_an_item_that_spills_is_filed_twice_and_answered_once():
+def test_an_item_that_spills_is_in_two_tiles_and_answered_once():
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles(spill=2))
-    filed = index._version.segments[0].filed
-    counts = np.bincount(filed.places)
+    tiled = index._version.segments[0].tiles
+    counts = np.bincount(tiled.members)
     assert set(counts.tolist()) == {1, 2}
     assert np.mean(counts == 2) > 0.95
-    tiles = np.repeat(np.arange(len(filed.starts) - 1), np.diff(filed.starts))
-    assert len(set(zip(filed.places.tolist(), tiles.tolist(), strict=True))) == len(filed.places)
+    tiles = np.repeat(np.arange(len(tiled.starts) - 1), np.diff(tiled.starts))
+    assert len(set(zip(tiled.members.tolist(), tiles.tolist(), strict=True))) == len(tiled.members)
     for reach in (0.0, 0.3, 1.0):
         for found in index.search(USERS, k=50, method=ts.Tiles(reach)).ids.tolist():
             assert len(set(found)) == 50
@@ -66,7 +66,7 @@ def test_the_longest_items_share_tile_0():
     items[::100] *= 50
     index = ts.Index.build(items, method=ts.LearnedTiles(n_tiles=16))
     segment = index._version.segments[0]
-    long = segment.filed.places[: segment.filed.starts[1]]
+    long = segment.tiles.members[: segment.tiles.starts[1]]
     assert sorted(segment.ids[long].tolist()) == list(range(0, 1000, 100))
     assert (np.linalg.norm(index._version.fitted.tiling.centres, axis=1) < 10).all()
     user = items[300] / 50
@@ -117,13 +117,13 @@ def test_few_different_items(items, spill):
 def test_learning_depends_on_the_seed_alone(monkeypatch):
     def centres(threads, seed=0):
         index = ts.Index.build(ITEMS[:2000], method=ts.LearnedTiles(seed=seed), threads=threads)
-        filed = index._version.segments[0].filed
-        return index._version.fitted.tiling.centres.tobytes(), filed.places.tobytes(), filed.radii.tobytes()
+        tiled = index._version.segments[0].tiles
+        return index._version.fitted.tiling.centres.tobytes(), tiled.members.tobytes(), tiled.radii.tobytes()
 
     expected = centres(1)
     assert centres(4) == expected
     assert centres(1, seed=1)[0] != expected[0]
-    monkeypatch.setattr("tessella.retrieval.tiles.ROWS_AT_ONCE", 48)
+    monkeypatch.setattr("tessella.retrieval.tiles.ITEMS_AT_ONCE", 48)
     assert centres(3) == expected
     for level in _kernels.simd_levels():
         monkeypatch.setenv("TESSELLA_SIMD", level)
@@ -185,7 +185,7 @@ def test_memory_counts_tiles():
 
 def test_tiles_survive_changes_files_and_rebuilding(tmp_path):
     settings = ts.LearnedTiles(n_tiles=40, spill=2, seed=7)
-    index = ts.Index.build(ITEMS, schema=settings)
+    index = ts.Index.build(ITEMS, method=settings)
     assert index.tiles == settings
     assert index.plan.method.name == "tiles"
     index.add(2 * ITEMS[:30], 5000 + np.arange(30))
@@ -195,18 +195,24 @@ def test_tiles_survive_changes_files_and_rebuilding(tmp_path):
         assert same.tiles == settings
         assert same.plan == index.plan
         again = pickle.loads(pickle.dumps(same))  # noqa: S301
-        for reach in (None, 0.2, 1.0):
-            for found, wanted in zip(again.search(USERS, method=ts.Tiles(reach)), same.search(USERS, method=ts.Tiles(reach)), strict=True):
+        for method in (None, ts.Tiles(0.2), ts.Tiles(1.0)):
+            for found, wanted in zip(
+                again.search(USERS, method=method), same.search(USERS, method=method), strict=True
+            ):
                 np.testing.assert_array_equal(found, wanted)
     index.rebuild()
     assert index.tiles == settings
     assert index.plan.method.name == "tiles"
-    fresh = ts.Index.build(index[index.ids], schema=settings)
+    fresh = ts.Index.build(index[index.ids], method=settings)
     assert index._version.fitted.tiling.centres.tobytes() == fresh._version.fitted.tiling.centres.tobytes()
 
 
 def test_settings_are_frozen_and_in_json():
     settings = ts.LearnedTiles(n_tiles=np.int64(7), spill=2, seed=3)
+    with pytest.raises(FrozenInstanceError):
+        settings.spill = 1
+    assert settings == ts.LearnedTiles(7, 2, 3)
+    assert hash(settings) == hash(ts.LearnedTiles(7, 2, 3))
     assert ts.LearnedTiles.from_json(settings.to_json()) == settings
     assert ts.LearnedTiles().count_for(10_000) == 160
     assert ts.LearnedTiles().count_for(3) == 3
@@ -231,14 +237,16 @@ def test_new_items_are_found_as_old_ones_are():
 
 
 def test_items_of_a_tile_out_of_order_are_refused():
-    filed = ts.Index.build(ITEMS, method=ts.LearnedTiles())._version.segments[0].filed
-    tile = int(np.argmax(np.diff(filed.starts)))
-    places = filed.places.copy()
-    part = slice(filed.starts[tile], filed.starts[tile + 1])
-    places[part] = places[part][::-1]
-    filed.check(len(ITEMS), len(filed.starts) - 2, 24)
+    version = ts.Index.build(ITEMS, method=ts.LearnedTiles())._version
+    (segment,) = version.segments
+    tiled = segment.tiles
+    tile = int(np.argmax(np.diff(tiled.starts)))
+    members = tiled.members.copy()
+    part = slice(tiled.starts[tile], tiled.starts[tile + 1])
+    members[part] = members[part][::-1]
+    tiled.check(segment.factors, version.fitted.tiling)
     with pytest.raises(ValueError, match="by falling norm"):
-        replace(filed, places=places).check(len(ITEMS), len(filed.starts) - 2, 24)
+        replace(tiled, members=members).check(segment.factors, version.fitted.tiling)
 
 
 @pytest.mark.parametrize("change", [lambda i: i.remove([0]), lambda i: i.update(ITEMS[:1], [0])])

@@ -1,11 +1,9 @@
 """The route of a query: every method, filter, level, batch split and number of threads against brute force."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import NATIVE
+from conftest import NATIVE, at_level
 
 import tessella as ts
 from tessella import _kernels
@@ -43,16 +41,6 @@ def build(*, text=False, spill=1, changed=True):
     return index
 
 
-def at_level(index, level, monkeypatch):
-    """The same version, searched at another SIMD level."""
-    monkeypatch.setenv("TESSELLA_SIMD", level)
-    version = replace(index._version, fitted=replace(index._version.fitted))
-    reference = type(version.engine._handle).__module__.startswith("tessella._reference")
-    assert reference == (level == "numpy")
-    assert reference or version.engine._level == LEVELS.index(level) - 1
-    return version
-
-
 def filters(index, rng):
     """Every kind of filter, with few and with many rows, and what is left of the items for each query."""
     ids, n = index.ids, len(USERS)
@@ -71,7 +59,10 @@ def filters(index, rng):
         "allow own": ({"allow": own}, own),
         "allow few, exclude": ({"allow": few, "exclude": lists}, [np.setdiff1d(few, out) for out in lists]),
         "allow many, exclude": ({"allow": some, "exclude": lists}, [np.setdiff1d(some, out) for out in lists]),
-        "allow own, exclude": ({"allow": own, "exclude": seen}, [np.intersect1d(own[q], ids[~dense[q]]) for q in range(n)]),
+        "allow own, exclude": (
+            {"allow": own, "exclude": seen},
+            [np.intersect1d(own[q], ids[~dense[q]]) for q in range(n)],
+        ),
         "nothing left": ({"exclude": everyone}, [ids[:0]] * n),
     }
 
@@ -104,7 +95,7 @@ def assert_same(found, wanted, *, n_scored):
 @every_method
 def test_every_filter_at_every_level_is_the_reference_and_brute_force(method, changed, text, rng, monkeypatch):
     index = build(text=text, changed=changed, spill=2)
-    versions = {level: at_level(index, level, monkeypatch) for level in LEVELS}
+    versions = {level: at_level(index, level, monkeypatch)._version for level in LEVELS}
     for given, left in filters(index, rng).values():
         for k in (1, 10, 60):
             expected = None
@@ -131,7 +122,7 @@ def test_batches_and_threads_change_nothing(method, kind, rng, monkeypatch):
     index = build()
     given, _ = filters(index, rng)[kind]
     for level in LEVELS[1:]:
-        version = at_level(index, level, monkeypatch)
+        version = at_level(index, level, monkeypatch)._version
         wanted = search(version, USERS, 10, method, **given, threads=1)
         for queries_per_call in (1, 2, 5, 11, 12, 100):
             for threads in (1, 2, 3, 7):
@@ -143,7 +134,13 @@ def test_batches_and_threads_change_nothing(method, kind, rng, monkeypatch):
                 if alone[name] is None:
                     own = lists[[query]].tocsr() if scipy.sparse.issparse(lists) else lists[query]
                     alone[name] = own
-            one = search(version, user, 10, method, **{n: [a] if n == "allow" and kind != "allow many" else a for n, a in alone.items()})
+            one = search(
+                version,
+                user,
+                10,
+                method,
+                **{n: [a] if n == "allow" and kind != "allow many" else a for n, a in alone.items()},
+            )
             assert (one.ids.shape, one.n_scored.shape, one.certified.shape) == ((10,), (), ())
             np.testing.assert_array_equal(one.ids, wanted.ids[query])
             assert one.scores.tobytes() == wanted.scores[query].tobytes()
@@ -187,12 +184,30 @@ def test_queries_of_any_kind_are_answered_alike(method):
 
 
 SPOILED = {
-    "NaN": (lambda query: np.where(np.arange(21) == 7, np.nan, query), "queries holds nan in row {}, column 7; factors must be finite."),
-    "infinity": (lambda query: np.where(np.arange(21) == 20, np.inf, query), "queries holds inf in row {}, column 20; factors must be finite."),
-    "minus infinity": (lambda query: np.where(np.arange(21) == 0, -np.inf, query), "queries holds -inf in row {}, column 0; factors must be finite."),
-    "beyond float32": (lambda query: query.astype(np.float64) * 1e300, "too large for float32; scale the factors down."),
-    "too long": (lambda query: query / np.linalg.norm(query) * 1.8e38, "queries has norm 1.8e+38 in row {}, too large for float32; scale it down."),
-    "too long for an item": (lambda query: query / np.linalg.norm(query) * 9e37, "queries has norm 9e+37 in row {} and an item "),
+    "NaN": (
+        lambda query: np.where(np.arange(21) == 7, np.nan, query),
+        "queries holds nan in row {}, column 7; factors must be finite.",
+    ),
+    "infinity": (
+        lambda query: np.where(np.arange(21) == 20, np.inf, query),
+        "queries holds inf in row {}, column 20; factors must be finite.",
+    ),
+    "minus infinity": (
+        lambda query: np.where(np.arange(21) == 0, -np.inf, query),
+        "queries holds -inf in row {}, column 0; factors must be finite.",
+    ),
+    "beyond float32": (
+        lambda query: query.astype(np.float64) * 1e300,
+        "too large for float32; scale the factors down.",
+    ),
+    "too long": (
+        lambda query: query / np.linalg.norm(query) * 1.8e38,
+        "queries has norm 1.8e+38 in row {}, too large for float32; scale it down.",
+    ),
+    "too long for an item": (
+        lambda query: query / np.linalg.norm(query) * 9e37,
+        "queries has norm 9e+37 in row {} and an item ",
+    ),
 }
 
 
@@ -210,7 +225,9 @@ def test_a_bad_query_gets_one_sentence(method, kind):
         assert sentence.format(row) in str(refused.value)
 
 
-@pytest.mark.parametrize("query", [USERS[0, :20], USERS[0, :0], np.append(USERS[0], USERS[0]), USERS[None], np.float32(3)])
+@pytest.mark.parametrize(
+    "query", [USERS[0, :20], USERS[0, :0], np.append(USERS[0], USERS[0]), USERS[None], np.float32(3)]
+)
 def test_queries_of_a_wrong_shape_are_refused(query):
     with pytest.raises(ValueError, match=r"^queries has \d+ (columns|dimensions), but "):
         build().search(query)
@@ -241,7 +258,9 @@ def test_bad_options(options, error, sentence):
 def test_tiles_need_an_index_with_tiles():
     plain = ts.Index.build(ITEMS, method="exact")
     for queries in (USERS, USERS[0], USERS[0].astype(np.float64)):
-        with pytest.raises(ValueError, match=r"method is Tiles, but the index has none; build it with method=tessella\.Learned"):
+        with pytest.raises(
+            ValueError, match=r"method is Tiles, but the index has none; build it with method=tessella\.Learned"
+        ):
             plain.search(queries, method=ts.Tiles())
 
 

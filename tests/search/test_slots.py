@@ -1,14 +1,19 @@
 """Slots search: what it returns is right, what it certifies is true, and its candidates are the paper's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
+from conftest import at_level
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella import _kernels, _reference
-from tessella.versions.version import Segment, State
+from tessella import _kernels
+from tessella._reference.arithmetic import scores_of
+from tessella.versions.segment import Segment
+from tessella.versions.version import Version
 
 SCHEMAS = [
     ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal"),
@@ -41,7 +46,7 @@ def awkward_factors(rng, n, k):
 
 def true_scores(items, users, k):
     """The scores of the true top k, best first."""
-    scores = -np.sort(-_reference.scores_of(users, items), axis=1)[:, :k]
+    scores = -np.sort(-scores_of(users, items), axis=1)[:, :k]
     return np.pad(scores, ((0, 0), (0, k - scores.shape[1])), constant_values=-np.inf)
 
 
@@ -53,13 +58,13 @@ def test_certified_answers_are_true_and_all_scores_are(schema):
     for _ in range(400):
         n, k = int(rng.integers(1, 60)), int(rng.integers(1, 9))
         items, users = awkward_factors(rng, n, k), awkward_factors(rng, 4, k)
-        index = ts.Index.build(items, schema=schema)
+        index = ts.Index.build(items, method="exact", schema=schema)
         wanted, budget = int(rng.integers(1, 12)), int(rng.integers(1, n + 3))
-        found = index.search(users, wanted, method=ts.Slots(budget, int)(rng.integers(1, k + 2)))
+        found = index.search(users, wanted, method=ts.Slots(budget, int(rng.integers(1, k + 2))))
         best = true_scores(items, users, wanted)
         there = found.ids >= 0
         assert (there.sum(axis=1) == min(wanted, n)).all()
-        scores = _reference.scores_of(users, items)
+        scores = scores_of(users, items)
         for query in range(len(users)):
             ids = found.ids[query][there[query]]
             assert len(set(ids.tolist())) == len(ids)
@@ -76,7 +81,7 @@ def test_certified_answers_are_true_and_all_scores_are(schema):
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_budget_of_all_items_is_exact(schema, rng):
     items, users = rng.standard_normal((200, 12)), rng.standard_normal((9, 12)).astype(np.float32)
-    index = ts.Index.build(items, schema=schema)
+    index = ts.Index.build(items, method="exact", schema=schema)
     exact = index.search(users, exact=True)
     for budget in (200, 10**9):
         for found, expected in zip(index.search(users, method=ts.Slots(budget)), exact, strict=True):
@@ -86,9 +91,9 @@ def test_a_budget_of_all_items_is_exact(schema, rng):
 
 def test_no_more_than_the_budget_is_scored(rng):
     items, users = rng.standard_normal((5000, 16)), rng.standard_normal((50, 16))
-    index = ts.Index.build(items, schema=ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.5))
+    index = ts.Index.build(items, method="exact", schema=ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.5))
     recalls = []
-    exact = index.search(users)
+    exact = index.search(users, exact=True)
     for budget in (10, 50, 250, 1250):
         found = index.search(users, method=ts.Slots(budget))
         assert (found.n_scored <= budget).all()
@@ -100,7 +105,7 @@ def test_no_more_than_the_budget_is_scored(rng):
 
 def test_filters_hold_inside_slots_search(rng):
     items, users = rng.standard_normal((3000, 16)), rng.standard_normal((20, 16))
-    index = ts.Index.build(items, 7 * np.arange(3000), schema=SCHEMAS[1])
+    index = ts.Index.build(items, 7 * np.arange(3000), method="exact", schema=SCHEMAS[1])
     seen = rng.random((20, 3000)) < 0.5
     allow = 7 * np.flatnonzero(rng.random(3000) < 0.3)
     found = index.search(users, 10, method=ts.Slots(100), exclude=scipy.sparse.csr_array(seen), allow=allow)
@@ -114,7 +119,7 @@ def test_filters_hold_inside_slots_search(rng):
 def test_min_overlap_leaves_items_with_fewer_shared_slots_out(rng):
     items, users = rng.standard_normal((2000, 16)).astype(np.float32), rng.standard_normal((20, 16)).astype(np.float32)
     schema = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=0.5)
-    index = ts.Index.build(items, schema=schema)
+    index = ts.Index.build(items, method="exact", schema=schema)
     item_slots = ts.SparseMap(schema).fit(items).transform(items)
     user_slots = ts.SparseMap(ts.Schema(ts.Ternary(), ts.OneHot())).transform(users)
     shared = ((user_slots != 0).astype(int) @ (item_slots != 0).astype(int).T).toarray()
@@ -129,7 +134,7 @@ def test_candidates_are_the_papers_whatever_happened_before(seed, schema, change
     rng = np.random.default_rng(seed)
     items = awkward_factors(rng, int(rng.integers(1, 80)), 7)
     users = awkward_factors(rng, 5, 7)
-    index = ts.Index.build(items, schema=schema)
+    index = ts.Index.build(items, method="exact", schema=schema)
     mapping = ts.SparseMap(schema).fit(items)
     if changed:
         index.add(items[:5] * 2, 1000 + np.arange(len(items[:5])))
@@ -157,28 +162,29 @@ def test_threads_batches_and_levels_change_nothing(rng, monkeypatch):
     for part, wanted in zip(zip(*alone, strict=True), expected, strict=True):
         np.testing.assert_array_equal(np.array(part), wanted[:40])
     for level in _kernels.simd_levels():
-        monkeypatch.setenv("TESSELLA_SIMD", level)
-        for found, wanted in zip(index.search(users[:40], method=ts.Slots(40)), expected, strict=True):
+        for found, wanted in zip(
+            at_level(index, level, monkeypatch).search(users[:40], method=ts.Slots(40)), expected, strict=True
+        ):
             np.testing.assert_array_equal(found, wanted[:40])
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.floats(0.2, 5), st.booleans())
-def test_the_same_items_are_chosen_from_many_segments_as_by_the_twin(seed, budget, growth, filtered):
+def test_the_same_items_are_chosen_from_many_segments_as_by_the_reference(seed, budget, growth, filtered):
     """Later segments may hold much better items than earlier ones, or much worse."""
     rng = np.random.default_rng(seed)
     n, k = 400, 8
-    index = ts.Index.build(rng.standard_normal((n, k)), schema=SCHEMAS[1])
+    index = ts.Index.build(rng.standard_normal((n, k)), method="exact", schema=SCHEMAS[1])
     for turn in range(1, 4):
         index.add(growth**turn * rng.standard_normal((n, k)), n * turn + np.arange(n))
     index.remove(rng.permutation(4 * n)[:50])
     users = rng.standard_normal((6, k)).astype(np.float32)
     options = {"exclude": [rng.permutation(4 * n)[:300] for _ in users]} if filtered else {}
-    found = []
     with pytest.MonkeyPatch.context() as patch:
-        for level in _kernels.simd_levels():
-            patch.setenv("TESSELLA_SIMD", level)
-            found.append(index.search(users, 3, method=ts.Slots(budget), **options))
+        found = [
+            at_level(index, level, patch).search(users, 3, method=ts.Slots(budget), **options)
+            for level in _kernels.simd_levels()
+        ]
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].ids, other.ids)
         np.testing.assert_array_equal(found[0].certified, other.certified)
@@ -187,24 +193,24 @@ def test_the_same_items_are_chosen_from_many_segments_as_by_the_twin(seed, budge
 def test_equally_long_items_in_many_blocks(rng, monkeypatch):
     items = rng.standard_normal((140_000, 4)).astype(np.float32)
     items /= np.linalg.norm(items, axis=1, keepdims=True)
-    index = ts.Index.build(items, schema=SCHEMAS[1])
+    index = ts.Index.build(items, method="exact", schema=SCHEMAS[1])
     users = rng.standard_normal((4, 4)).astype(np.float32)
     found = [index.search(users, 5, method=ts.Slots(budget)) for budget in (8, 40)]
-    monkeypatch.setenv("TESSELLA_SIMD", "numpy")
+    reference = at_level(index, "numpy", monkeypatch)
     for one, budget in zip(found, (8, 40), strict=True):
-        np.testing.assert_array_equal(one.ids, index.search(users, 5, method=ts.Slots(budget)).ids)
+        np.testing.assert_array_equal(one.ids, reference.search(users, 5, method=ts.Slots(budget)).ids)
 
 
 def test_items_beyond_one_block_of_postings(rng, monkeypatch):
-    """More than 65,536 items; the twin agrees."""
+    """More than 65,536 items; the reference agrees."""
     items = (rng.standard_normal((70_000, 4)) * rng.lognormal(0, 1, (70_000, 1))).astype(np.float32)
     users = rng.standard_normal((5, 4)).astype(np.float32)
-    index = ts.Index.build(items, schema=SCHEMAS[1])
+    index = ts.Index.build(items, method="exact", schema=SCHEMAS[1])
     index.add(items[:3] * 5, [70_000, 70_001, 70_002])
     assert len(index._version.segments[0].postings.block_lists) == 3
-    found = index.search(users, method=ts.Slots(300), min_overlap=2)
-    monkeypatch.setenv("TESSELLA_SIMD", "numpy")
-    for one, other in zip(found, index.search(users, method=ts.Slots(300), min_overlap=2), strict=True):
+    found = index.search(users, method=ts.Slots(300, min_overlap=2))
+    reference = at_level(index, "numpy", monkeypatch).search(users, method=ts.Slots(300, min_overlap=2))
+    for one, other in zip(found, reference, strict=True):
         np.testing.assert_array_equal(one, other)
     best = true_scores(index[index.ids], users, 10)
     assert (found.scores >= best[:, -1:]).mean() > 0.8
@@ -229,14 +235,37 @@ def test_rows_are_numbered_anew_when_they_run_out(rng, monkeypatch):
     assert index.ids.tolist() == list(range(130))
 
 
-def test_states_and_segments_are_never_changed(rng):
+def test_versions_and_segments_are_never_changed(rng):
     index = ts.Index.build(rng.standard_normal((50, 5)))
-    state = index._version
-    before = [array.copy() for array in vars(state.segments[0]).values() if isinstance(array, np.ndarray)]
+    version = index._version
+    before = [array.copy() for array in vars(version.segments[0]).values() if isinstance(array, np.ndarray)]
     index.remove([3])
     index.update(rng.standard_normal((1, 5)), [4])
-    assert isinstance(state, State)
-    assert isinstance(state.segments[0], Segment)
-    after = [array for array in vars(state.segments[0]).values() if isinstance(array, np.ndarray)]
+    assert isinstance(version, Version)
+    assert isinstance(version.segments[0], Segment)
+    after = [array for array in vars(version.segments[0]).values() if isinstance(array, np.ndarray)]
     for one, other in zip(before, after, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+PAPER = ts.Slots("all", "all", threshold_queries=True)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("min_overlap", [1, 2, 3])
+def test_the_papers_own_rule_scores_its_candidates_and_no_others(schema, min_overlap, rng):
+    """Every item that shares enough slots, both sides thresholded, is scored (P12, P13)."""
+    items, users = rng.standard_normal((500, 9)).astype(np.float32), 3 * rng.standard_normal((12, 9)).astype(np.float32)
+    index = ts.Index.build(items, method="exact", schema=schema)
+    index.add(items[:40] * 2, 500 + np.arange(40))
+    index.remove(np.arange(0, 300, 7))
+    candidates = index.candidates(users, min_overlap=min_overlap)
+    found = index.search(users, 20, method=replace(PAPER, min_overlap=min_overlap))
+    np.testing.assert_array_equal(found.n_scored, np.diff(candidates.indptr))
+    scores = scores_of(users, index[index.ids])
+    for query in range(len(users)):
+        own = candidates.indices[candidates.indptr[query] : candidates.indptr[query + 1]]
+        best = own[np.lexsort((own, -scores[query, own]))][:20]
+        np.testing.assert_array_equal(found.ids[query, : len(best)], index.ids[best])
+        assert (found.ids[query, len(best) :] == -1).all()
+    assert not found.certified.any()

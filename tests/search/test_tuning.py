@@ -1,4 +1,4 @@
-"""Plans: the fastest way that reaches a recall is taken, and nothing is kept for the others."""
+"""Plans: the fastest method that reaches a recall is taken, and nothing is kept for the others."""
 
 import pickle
 
@@ -7,21 +7,18 @@ import pytest
 
 import tessella as ts
 from tessella.datasets import generated_factors
-from tessella.retrieval import tuning
-from tessella.retrieval.slots import Effort
-from tessella.retrieval.ways import Exactly, Reach
+from tessella.search import tuning
 
 ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
-KINDS = {"exact": Exactly, "tiles": Reach, "slots": Effort}
 
 
 @pytest.fixture
 def fastest(monkeypatch):
-    """Make a way the fastest there is, whatever the clock says."""
+    """Make a method the fastest there is, whatever the clock says."""
 
     def make(name):
-        def seconds(ways, *_):
-            return {way: 1.0 if isinstance(way, KINDS[name]) else 2.0 for way in ways}
+        def seconds(methods, *_):
+            return {method: 1.0 if method.name == name else 2.0 for method in methods}
 
         monkeypatch.setattr(tuning, "_seconds", seconds)
 
@@ -37,7 +34,7 @@ def measured_recall(index, users, k=10):
     ("items", "options", "reason"),
     [
         (ITEMS[:4_999], {}, "there are only 4,999 items"),
-        (ITEMS, {"method": "exact"}, "only it reaches a recall of 1"),
+        (ITEMS, {"target_recall": 1.0}, "only it reaches a recall of 1"),
         (ITEMS[:1], {"target_recall": 0.0}, "there are only 1 items"),
     ],
 )
@@ -56,34 +53,34 @@ def test_exact_search_without_measuring(items, options, reason, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("way", "target"), [("tiles", 0.5), ("tiles", 0.9), ("tiles", 0.97), ("slots", 0.5), ("slots", 0.9)]
+    ("name", "target"), [("tiles", 0.5), ("tiles", 0.9), ("tiles", 0.97), ("slots", 0.5), ("slots", 0.9)]
 )
-def test_the_recall_asked_for_is_reached(fastest, way, target):
-    fastest(way)
+def test_the_recall_asked_for_is_reached(fastest, name, target):
+    fastest(name)
     index = ts.Index.build(ITEMS, target_recall=target, queries=USERS)
     plan = index.plan
-    assert plan.method.name == way
+    assert plan.method.name == name
     recall, at_least = plan.recall
     assert target <= at_least <= recall == pytest.approx(measured_recall(index, USERS))
-    assert plan.trials[0][:4] == ("exact", "", 1.0, 1.0)
-    chosen = next(trial for trial in plan.trials if trial.method.name == way)
+    assert plan.trials[0][:3] == (ts.Exact(), 1.0, 1.0)
+    chosen = next(trial for trial in plan.trials if trial.method.name == name)
     assert (chosen.recall, chosen.recall_low) == plan.recall
     assert "300 queries given" in plan.reason
-    assert index.search(USERS).n_scored.mean() < (5_200 if way == "slots" else 500)
+    assert index.search(USERS).n_scored.mean() < (5_200 if name == "slots" else 500)
     assert index.search(USERS, exact=True).certified.all()
 
 
-@pytest.mark.parametrize("way", ["exact", "slots"])
-def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, way):
-    fastest(way)
+@pytest.mark.parametrize("name", ["exact", "slots"])
+def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, name):
+    fastest(name)
     index = ts.Index.build(ITEMS)
-    assert index.plan.method.name == way
+    assert index.plan.method.name == name
     assert "2,000 queries made from the items" in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
     plain = ts.Index.build(ITEMS, method="exact")
     assert index.memory == plain.memory
-    with pytest.raises(ValueError, match="reach is for tiles, but the index has none"):
+    with pytest.raises(ValueError, match="method is Tiles, but the index has none"):
         index.search(USERS, method=ts.Tiles(0.5))
 
 
@@ -101,9 +98,9 @@ def test_a_plan_survives_changes_files_and_rebuilding(fastest, tmp_path):
     assert (plan.target_recall, plan.k, plan.automatic) == (0.95, 10, True)
 
 
-@pytest.mark.parametrize("way", ["exact", "tiles"])
-def test_rebuilding_chooses_anew_what_was_chosen(fastest, way):
-    fastest(way)
+@pytest.mark.parametrize("name", ["exact", "tiles"])
+def test_rebuilding_chooses_anew_what_was_chosen(fastest, name):
+    fastest(name)
     index = ts.Index.build(ITEMS, target_recall=0.9)
     index.add(ITEMS[:5], 9_000 + np.arange(5))
     before = index.plan
@@ -111,7 +108,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, way):
     index.rebuild(queries=USERS)
     assert index.plan.method.name == "tiles"
     assert index.tiles == ts.LearnedTiles()
-    assert "300 queries given of the ways that reach a recall of 0.9" in index.plan.reason
+    assert "300 queries given of the methods that reach a recall of 0.9" in index.plan.reason
     assert index.plan != before
     assert measured_recall(index, USERS, 10) >= 0.9
     index.rebuild()
@@ -123,7 +120,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, way):
 def test_rebuilding_tunes_what_was_tuned_and_leaves_the_rest(fastest):
     fastest("tiles")
     tiles = ts.LearnedTiles(n_tiles=40)
-    index = ts.Index.build(ITEMS, schema=tiles)
+    index = ts.Index.build(ITEMS, method=tiles)
     plan = index.plan
     index.rebuild()
     assert index.plan == plan
@@ -154,10 +151,10 @@ def test_a_plan_prints_what_was_measured(fastest):
     fastest("tiles")
     plan = ts.Index.build(ITEMS, queries=USERS).plan
     lines = str(plan).splitlines()
-    assert lines[0].startswith(f"tiles search with a reach of {plan.reach:g}: the fastest on 300 queries given")
-    assert [line.split()[0] for line in lines[2:]] == ["exact", "tiles", "slots"]
-    assert all("recall 1.0000 (at least" in line for line in lines[2:3])
-    assert str(ts.Index.build(np.eye(3)).plan).startswith("exact search: there are only 3 items")
+    assert lines[0].startswith(f"tiles, reach {plan.method.reach:g}: the fastest on 300 queries given")
+    assert [line.split()[0].rstrip(",") for line in lines[1:]] == ["exact", "tiles", "slots"]
+    assert "recall 1.0000 (at least" in lines[1]
+    assert str(ts.Index.build(np.eye(3)).plan).startswith("exact: there are only 3 items")
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
@@ -171,10 +168,10 @@ def test_tuning_sets_the_plan(fastest, k):
     assert 0.9 <= plan.recall[1] <= plan.recall[0] == pytest.approx(measured_recall(index, USERS, k))
     assert index.version == 0
     np.testing.assert_array_equal(index.search(USERS[0], 5, exact=True).ids, before.ids)
-    loose, strict = (index.tune(USERS, target, k).reach for target in (0.3, 0.99))
-    assert loose <= plan.reach <= strict
+    loose, strict = (index.tune(USERS, target, k).method.reach for target in (0.3, 0.99))
+    assert loose <= plan.method.reach <= strict
     assert loose < strict
-    assert index.tune(USERS, 1.0, k).way in ("exact", "tiles")
+    assert index.tune(USERS, 1.0, k).method.name in ("exact", "tiles")
     assert index.plan.recall == (1.0, 1.0)
     assert index.tune(target_recall=0.8).recall[1] >= 0.8
 
@@ -190,7 +187,7 @@ def test_slots_are_tuned_for_an_index_without_tiles(fastest):
     plan = index.tune(USERS, 0.8)
     assert plan.method.name == "slots"
     assert {trial.method.name for trial in plan.trials} == {"exact", "slots"}
-    assert index.search(USERS).n_scored.max() <= 10 * plan.budget_per_answer
+    assert index.search(USERS).n_scored.max() <= plan.method.budget
 
 
 def test_few_queries_prove_little(fastest):
@@ -198,7 +195,7 @@ def test_few_queries_prove_little(fastest):
     fastest("tiles")
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     assert index.tune(USERS[:3], 0.95).recall == (1.0, 1.0)
-    assert index.plan.method.name == "exact" or index.plan.reach == 1
+    assert index.plan.method.name == "exact" or index.plan.method.reach == 1
     plan = index.tune(USERS, 0.95)
     assert plan.method.name == "tiles"
     assert 0.95 <= plan.recall[1] < plan.recall[0]
@@ -235,21 +232,21 @@ BAD = [
 @pytest.mark.parametrize(("call", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
 def test_bad_input_changes_nothing(call, sentence):
     index = ts.Index.build(ITEMS[:500], method=ts.LearnedTiles())
-    state = index._version
+    version = index._version
     with pytest.raises((TypeError, ValueError)) as raised:
         call(index)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert index._version is state
+    assert index._version is version
 
 
 def test_an_empty_index_cannot_be_tuned():
     index = ts.Index.build(ITEMS[:50], method=ts.LearnedTiles())
     index.remove(index.ids)
-    state = index._version
+    version = index._version
     with pytest.raises(ValueError, match="the index holds no items, but at least 1 is needed to tune; add some first"):
         index.tune(USERS)
-    assert index._version is state
+    assert index._version is version
 
 
 @pytest.mark.parametrize("times", [1e3, 1e6, 1e9])
@@ -265,7 +262,7 @@ def test_the_same_query_many_times_proves_as_little_as_once(fastest):
     fastest("tiles")
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     once, often = index.tune(USERS[:3], 0.9), index.tune(np.repeat(USERS[:3], 200, axis=0), 0.9)
-    assert (once.way, once.reach) == (often.way, often.reach)
+    assert once.method == often.method
     assert once.recall == pytest.approx(often.recall)
 
 
@@ -273,3 +270,25 @@ def test_tuning_for_many_answers_ends():
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles())
     plan = index.tune(USERS, 0.9, k=len(ITEMS))
     assert plan.recall[0] >= 0.9
+
+
+def test_a_budget_grows_with_k(fastest):
+    fastest("slots")
+    index = ts.Index.build(ITEMS, method="exact")
+    plan = index.tune(USERS, 0.8, k=10)
+    assert plan.method_for(10) is plan.method
+    assert plan.method_for(25).budget == -(-plan.method.budget * 25 // 10)
+    assert index.search(USERS, 25).n_scored.max() <= plan.method_for(25).budget
+
+
+def test_what_is_timed_is_what_is_served(monkeypatch):
+    """Plans are measured by the route that answers searches."""
+    asked = []
+    search = tuning.search
+    monkeypatch.setattr(
+        tuning, "search", lambda *arguments, **options: asked.append(arguments[3]) or search(*arguments, **options)
+    )
+    assert tuning.search is not search
+    plan = ts.Index.build(ITEMS, queries=USERS).plan
+    assert plan.method in asked
+    assert {type(method) for method in asked} == {ts.Exact, ts.Tiles, ts.Slots}

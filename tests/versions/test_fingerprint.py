@@ -7,7 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.versions.fingerprint import fingerprint, index_fingerprint
-from tessella.versions.version import State
+from tessella.versions.version import Version
 
 ITEMS = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
 
@@ -61,7 +61,7 @@ def test_an_index_has_the_fingerprint_of_its_contents(tmp_path):
 
 def test_every_part_of_a_version_counts():
     """Answers may depend on parts that are yet to be added: only those that tell its history are left out."""
-    state = ts.Index.build(ITEMS)._version
-    for part in fields(State):
-        changed = index_fingerprint(replace(state, **{part.name: "other"}))
-        assert (changed == index_fingerprint(state)) == (part.name in ("version", "next_row"))
+    version = ts.Index.build(ITEMS)._version
+    for part in fields(Version):
+        changed = index_fingerprint(replace(version, **{part.name: "other"}))
+        assert (changed == index_fingerprint(version)) == (part.name in ("number", "next_row"))

@@ -240,12 +240,12 @@ def plan_from_json(text: str, *, tiled: bool) -> Plan:
 
 def _plan_of_format_2(given: dict[str, Any], *, tiled: bool) -> Plan:
     """Before format 3, a plan named its method and had the settings of all; what was measured is not kept."""
-    k = _checks.whole_number(given["k"], "k", 1)
+    k = _checks.whole_number(given.get("k", 10), "k", 1)
     budget = _checks.whole_number(given["budget_per_answer"], "budget_per_answer", 1) * k
     slots, tiles = Slots(budget, given["max_slots"]), Tiles(given["reach"])
     methods: dict[str, Method] = {"exact": Exact(), "tiles": tiles, "slots": slots}
     method = methods[_checks.one_of(given["way"], "way", tuple(methods))]
-    kept = {name: given[name] for name in ("reason", "recall", "target_recall", "automatic")}
+    kept = {name: given[name] for name in ("reason", "recall", "target_recall", "automatic") if name in given}
     return _checked(Plan(method, k=k, **kept), tiled=tiled)
 
 

@@ -219,9 +219,10 @@ class TiledItems:
         tiles = tiling.tiles_of(factors, threads)
         numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
         flat = tiles.ravel()
-        if tiles.shape[1] > 1:  # the longest are in one tile only
-            once = (flat > 0) | (np.arange(len(flat)) % tiles.shape[1] == 0)
-            numbers, flat = numbers[once], flat[once]
+        if tiles.shape[1] > 1:  # the longest, and items too large to look beyond, are in one tile only
+            once = tiles != tiles[:, :1]
+            once[:, 0] = True
+            numbers, flat = numbers[once.ravel()], flat[once.ravel()]
         order = np.argsort(flat, kind="stable")
         members, flat = numbers[order], flat[order]
         n_tiles = len(tiling.centres)
@@ -256,8 +257,9 @@ class TiledItems:
             raise ValueError("not all radii of tiles are finite")
         ordered = factors[self.members]
         self.coded.check(ordered)
-        flat = np.repeat(np.arange(n_tiles + 1, dtype=np.int32), np.diff(self.starts))
-        if (self.radii[:n_tiles] < _radii(ordered, flat, tiling)[:n_tiles] * (1 - 1e-6)).any():
+        sizes = np.diff(self.starts)
+        needed = _radii(ordered, np.repeat(np.arange(n_tiles + 1, dtype=np.int32), sizes), tiling)[:n_tiles]
+        if (self.radii[:n_tiles] < needed * (1 - NORM_SPARE))[sizes[1:] > 0].any():
             raise ValueError("tiles reach farther than their radii")
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
+from tessella._numbers import LARGEST_PRODUCT
 from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Slots, Tiles, Trial
 from tessella.retrieval.tiles import LearnedTiles
@@ -133,13 +134,14 @@ def plausible_samples(version: Version, seed: int = 0) -> list[NDArray[np.float3
     weights = lengths / lengths.sum() if lengths.sum() > 0 else None
     basis, squares = version.fitted.basis, version.fitted.spectrum
     spread = np.sqrt(np.maximum(squares / squares.max(), 1e-9) if squares.max() > 0 else np.ones_like(squares))
+    length = min(1.0, 0.1 * LARGEST_PRODUCT / max(version.longest, 1.0))  # so that products with the longest items fit
     samples = []
     for n_items, power in KINDS:
         drawn = positions[rng.choice(len(positions), (SAMPLE // len(KINDS), n_items), p=weights)]
         liked = version.factors_at(drawn).astype(np.float64)
         mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
         evened = mean @ (basis * spread**-power) @ basis.T
-        evened /= np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
+        evened *= length / np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
         samples.append(np.ascontiguousarray(evened, np.float32))
     return samples
 
