@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+import typer.main
 from typer.testing import CliRunner
 
 import tessella as ts
@@ -483,12 +484,73 @@ def test_a_closed_pipe_ends_it_quietly():
     process.stderr.close()
 
 
+FULL = pytest.param("> /dev/full", "no space left on device", id="full")
+CLOSED = pytest.param(">&-", "standard output is closed", id="closed")
+
+
+def in_a_shell(*arguments, redirected):
+    """The real command, with streams as a shell redirects them; its exit code and what it says on stderr."""
+    command = f"{sys.executable} -m tessella {' '.join(map(str, arguments))} {redirected}"
+    ran = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603, S607
+    return ran.returncode, ran.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_that_cannot_be_written():
-    with Path("/dev/full").open("w") as full:
-        process = start("search", INDEX, FILE, stdout=full)
-        _, said = process.communicate()
-    assert (process.returncode, said) == (1, "tessella: the output cannot be used: no space left on device.\n")
+@pytest.mark.parametrize(("redirected", "reason"), [FULL, CLOSED])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("build", "--help"), ("--version",), ("info", INDEX), ("verify", INDEX), ("search", INDEX, FILE)],
+    ids=" ".join,
+)
+def test_output_that_cannot_be_printed(arguments, redirected, reason):
+    sentence = f"tessella: the output could not be printed: {reason}.\n"
+    assert in_a_shell(*arguments, redirected=redirected) == (1, sentence)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(("redirected", "reason"), [FULL, CLOSED])
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (("build", "items.npy", "-o", "y"), "y"),
+        (("search", INDEX, FILE, "-o", "y.csv"), "y.csv"),
+        (("search-all", INDEX, FILE, "-o", "y"), "y"),
+        (("add", INDEX, "more.npy", "--ids", "two.txt"), INDEX),
+        (("remove", INDEX, "3"), INDEX),
+    ],
+    ids=["build", "search", "search-all", "add", "remove"],
+)
+def test_a_report_that_cannot_be_printed_does_not_undo_what_was_written(arguments, written, redirected, reason):
+    sentence = f"tessella: {written} was written, but the report could not be printed: {reason}.\n"
+    assert in_a_shell(*arguments, redirected=redirected) == (0, sentence)
+    assert Path(written).exists()
+    assert len(ts.Index.load(INDEX)) == {"add": 42, "remove": 39}.get(arguments[0], 40)
+
+
+def test_every_command_that_writes_says_where():
+    writes = {
+        command.name: {option.name for option in command.params}
+        for command in typer.main.get_command(cli.app).commands.values()
+    }
+    assert {name for name, options in writes.items() if options & {"output", "out"}} < set(cli.WRITTEN)
+    assert all(option in writes[name] for name, option in cli.WRITTEN.items())
+
+
+def test_a_report_into_a_closed_pipe_is_no_failure():
+    assert in_a_shell("build", "items.npy", "-o", "y", redirected="| true; exit ${PIPESTATUS[0]}") == (0, "")
+    assert len(ts.Index.load("y")) == 40
+    assert in_a_shell("--help", redirected="| true; exit ${PIPESTATUS[0]}") == (cli.PIPE_CLOSED, "")
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", "2>&- >&-", "<&- >&- 2>&-", "2> /dev/full"])
+def test_streams_that_are_closed_keep_out_of_files(redirected):
+    """A file that took the number of a closed stream would get what is printed."""
+    good("build", "items.npy", "-o", "expected")
+    for arguments in (("build", "items.npy", "-o", "y"), ("search-all", INDEX, FILE, "-o", "recs")):
+        assert in_a_shell(*arguments, redirected=redirected) == (0, "")
+    assert Path("y").read_bytes() == Path("expected").read_bytes()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS).ids)
+    assert in_a_shell("info", "nowhere", redirected=redirected) == (1, "")
 
 
 @pytest.mark.parametrize("output", ["recs.csv", "recs.npz", "recs.parquet"])
@@ -585,22 +647,39 @@ def test_all_of_no_users():
     assert answers_in("recs").ids.shape == (0, 10)
 
 
+STEPPED = """
+import functools, signal, sys
+import tessella as ts
+from tessella.commands.app import main
+from tessella.jobs import all_users
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs may be deaf to it
+all_users.USERS_PER_BLOCK = 2
+search = ts.Index.search
+@functools.wraps(search)
+def stepped(*arguments, **options):
+    print("block", flush=True)
+    sys.stdin.readline()
+    return search(*arguments, **options)
+ts.Index.search = stepped
+main()
+"""
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_job_for_all_users_goes_on(sent, code):
-    users = np.random.default_rng(0).standard_normal((40_000, 6))
-    np.save("users.npy", users)
-    command = "search-all", INDEX, "users.npy", "--out", "recs"
-    slow = os.environ | {"TESSELLA_SIMD": "numpy"}
-    process = start(*command, env=slow, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts)
-    job = Path("recs.partial", "job.json")
-    while process.poll() is None and not (job.exists() and json.loads(job.read_text())["done"]["n_users"]):
-        time.sleep(0.01)
+def test_an_interrupted_job_for_all_users_resumes(sent, code):
+    """The signal is sent while the job waits for leave to search a block, so it finds the same users done every time."""
+    command = "search-all", INDEX, FILE, "--out", "recs"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", STEPPED, *command], text=True, **pipes)  # noqa: S603
+    for _ in range(3):  # a search for nobody, then two blocks
+        assert process.stdout.readline() == "block\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert process.stdout.readline() == "block\n"
     process.send_signal(sent)
     _, said = process.communicate()
     assert process.returncode == code
-    done = json.loads(job.read_text())["done"]["n_users"]
-    kept = f"tessella: interrupted. {done:,} of 40,000 users are done and kept; the same command goes on from there.\n"
-    assert said == kept
+    assert said == "tessella: interrupted. 4 of 9 users are done and kept; the same command goes on from there.\n"
     assert not Path("recs").exists()
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
@@ -609,11 +688,10 @@ def test_an_interrupted_job_for_all_users_goes_on(sent, code):
     )
     said = good(*command)
     assert re.fullmatch(
-        rf"recs: the top 10 for 40,000 users \({done:,} from an earlier run\), all proven, [\d,]+ users a second\n",
-        said,
+        r"recs: the top 10 for 9 users \(4 from an earlier run\), all proven, [\d,]+ users a second\n", said
     )
-    assert not job.exists()
-    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(users).ids)
+    assert not Path("recs.partial").exists()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS).ids)
 
 
 def on_a_terminal(*arguments, **streams):
