@@ -48,6 +48,9 @@ def folder(tmp_path, monkeypatch):
     damaged[-1] ^= 1
     Path("damaged.tessella").write_bytes(damaged)
     Path("folder.npy").mkdir()
+    os.mkfifo("pipe.npy")
+    Path("device.npy").symlink_to("/dev/null")
+    Path("loop").symlink_to("loop")
     return tmp_path
 
 
@@ -187,6 +190,11 @@ def test_ids_are_of_the_kind_in_the_index():
     assert 9000 in ts.Index.load("items.tessella")
 
 
+def test_ids_may_come_through_a_pipe():
+    assert in_a_shell("remove", INDEX, "--ids", redirected="<(printf '3\\n4\\n') > /dev/null") == (0, "")
+    assert len(ts.Index.load(INDEX)) == 38
+
+
 def test_an_index_can_be_emptied_and_filled_again():
     good("remove", "texts.tessella", *ts.Index.load("texts.tessella").ids)
     assert rows_of(good("search", "texts.tessella", "users.npy")) == []
@@ -313,20 +321,25 @@ def test_verify_refuses_arrays_that_do_not_belong_together():
 INDEX, FILE = "items.tessella", "users.npy"
 BAD = [
     (("build", "nowhere.npy", "-o", "x"), "nowhere.npy cannot be used: no such file or directory."),
-    (("build", "folder.npy", "-o", "x"), "folder.npy cannot be used: is a directory."),
+    (("build", "folder.npy", "-o", "x"), "folder.npy is a folder, but only a regular file can be read."),
     (("build", "names.txt", "-o", "x"), "names.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
     (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
     (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
     (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
     (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
     (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
-    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but the output is a file."),
+    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but only a regular file can be replaced."),
+    (("build", "pipe.npy", "-o", "x"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("build", "device.npy", "-o", "x"), "device.npy is a device, but only a regular file can be read."),
+    (("build", "items.npy", "-o", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be replaced."),
+    (("build", "items.npy", "-o", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a regular file can be replaced."),
+    (("build", "items.npy", "-o", "loop", "--overwrite"), "loop cannot be written: Too many levels of symbolic links."),
     (("build", "items.npy", "-o", "no/x"), "no/x cannot be written: there is no folder no."),
     (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
     (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
     (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
-    (("search", "folder.npy", FILE), "folder.npy cannot be used: is a directory."),
+    (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
     (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
@@ -341,12 +354,19 @@ BAD = [
     (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
     (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
     (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
+    (("search", "pipe.npy", FILE), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search", "device.npy", FILE), "device.npy is a device, but only a regular file can be read."),
+    (("search", INDEX, "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search", INDEX, FILE, "--exclude", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search-all", "nowhere", FILE, "--out", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a folder can be replaced."),
+    (("search-all", INDEX, "pipe.npy", "--out", "recs"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search-all", INDEX, "device.npy", "--out", "recs"), "device.npy is a device, but only a regular file can be read."),
     (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
     (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
-    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy holds something other than answers, so it is not replaced."),
+    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
     (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
-    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy cannot be used: is a directory."),
+    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy is a folder, but only a regular file can be read."),
     (("search-all", INDEX, "empty.npy", "--out", "recs"), "empty.npy is empty."),
     (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
     (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
@@ -367,6 +387,10 @@ BAD = [
     (("remove", INDEX, "three"), "there is no item with id 'three' in the index."),
     (("remove", "damaged.tessella", "3"), "damaged.tessella cannot be used: its array "),
     (("remove", INDEX, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("add", "pipe.npy", "more.npy", "--ids", "two.txt"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("info", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("reproduce", "synthetic", "--out", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a folder can be replaced."),
+    (("verify", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("info", "nowhere"), "nowhere cannot be used: no such file or directory."),
     (("info", "damaged.tessella"), "damaged.tessella cannot be used: its array "),
     (("explain", "nowhere", FILE, "--user", "0", "--item", "0"), "nowhere cannot be used: no such file or directory."),
@@ -375,10 +399,10 @@ BAD = [
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
     (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
     (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
-    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is not a folder, so it is not replaced."),
+    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
-    (("verify", "folder.npy"), "folder.npy cannot be used: is a directory."),
+    (("verify", "folder.npy"), "folder.npy is a folder, but only a regular file can be read."),
     (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or take a copy."),
 ]  # fmt: skip
 
@@ -564,7 +588,7 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert said == f"tessella: {output} could not be written: File too large. What stood there before is unchanged.\n"
+    assert said == f"tessella: {output} could not be written: File too large. The file that was there is unchanged.\n"
     assert contents(folder) == before
 
 
@@ -684,7 +708,7 @@ def test_an_interrupted_job_for_all_users_resumes(sent, code):
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tessella: recs.partial was begun with another k (10, not 3); pass the same to go on, or --overwrite to begin anew.\n",
+        "tessella: recs.partial was begun with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
     )
     said = good(*command)
     assert re.fullmatch(
