@@ -1,7 +1,6 @@
 """All users: what search gives, whatever the blocks, and a folder that outlasts whatever ends the job."""
 
 import errno
-import functools
 import itertools
 import json
 import os
@@ -25,7 +24,7 @@ ITEMS = (RNG.standard_normal((300, 8)) * RNG.lognormal(0, 1, (300, 1))).astype(n
 USERS = RNG.standard_normal((50, 8)).astype(np.float32)
 SEEN = scipy.sparse.csr_array(RNG.random((50, 300)) < 0.3)
 NAMES = [f"item {row}" + "é" * (row % 7) for row in range(300)]
-FILES = {"ids.npy", "scores.npy", "scored.npy", "certified.npy", "job.json"}
+FILES = {"ids.npy", "scores.npy", "n_scored.npy", "certified.npy", "job.json"}
 
 
 @pytest.fixture
@@ -46,6 +45,11 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(found.certified, expected.certified)
 
 
+def joined(parts):
+    parts = [part.arrays() for part in parts]
+    return ts.SearchResult(*(np.concatenate([part[name] for part in parts]) for name in ts.SearchResult.FIELDS))
+
+
 def files(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
@@ -61,9 +65,9 @@ OPTIONS = {
     "few allowed items": {"allow": [1, 5, 299, 1000]},
     "many allowed items": {"allow": set(range(0, 300, 2)), "k": 200},
     "allowed items of each": {"allow": [range(user, 300, 9) for user in range(50)], "k": 50},
-    "slots": {"budget": 30},
-    "slots, other knobs": {"max_slots": 3, "min_overlap": 2, "exclude": SEEN},
-    "exact in spite of a budget": {"budget": 30, "exact": True, "threads": 1},
+    "slots": {"method": ts.Slots(30)},
+    "slots, other knobs": {"method": ts.Slots(max_slots=3, min_overlap=2), "exclude": SEEN},
+    "exact, on one thread": {"exact": True, "threads": 1},
 }
 
 
@@ -80,7 +84,7 @@ def test_all_users_get_what_search_gives(index, tmp_path, monkeypatch, case, siz
     parts = []
     assert index.search_all(USERS, **options, out=lambda first, part: parts.append((first, part))) is None
     assert [first for first, _ in parts] == list(range(0, 50, size))
-    assert_same(ts.SearchResult(*map(np.concatenate, zip(*(part for _, part in parts), strict=True))), expected)
+    assert_same(joined(part for _, part in parts), expected)
 
 
 def test_blocks_of_the_usual_size(monkeypatch, tmp_path):
@@ -113,7 +117,7 @@ def test_the_folder_is_plain_numpy(index, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"recs"}
     assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
     expected = index.search(USERS, 4)
-    for name, part in expected._asdict().items():
+    for name, part in expected.arrays().items():
         stored = np.load(tmp_path / "recs" / f"{name}.npy", mmap_mode="r")
         assert stored.dtype == part.dtype
         np.testing.assert_array_equal(stored, part)
@@ -157,7 +161,7 @@ def test_changes_meanwhile_do_not_show(index):
 
     index.search_all(USERS, 5, out=change)
     assert len(index) == 300 - 8 * 20
-    assert_same(ts.SearchResult(*map(np.concatenate, zip(*parts, strict=True))), expected)
+    assert_same(joined(parts), expected)
 
 
 def test_what_the_callable_raises_ends_the_job(index):
@@ -181,11 +185,11 @@ BAD = [
     ((USERS[0],), {}, ValueError, "user_factors has 1 dimensions, but must have 2"),
     ((USERS[:, :5],), {}, ValueError, "user_factors has 5 columns, but 8 are expected."),
     ((scipy.sparse.csr_array(USERS),), {}, TypeError, "user_factors is a SciPy sparse matrix"),
-    ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 2147483647."),
-    ((USERS,), {"budget": 0}, ValueError, "budget is 0, but must be at least 1."),
+    ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 1048576."),
+    ((USERS,), {"method": "slots"}, TypeError, "method is str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
     ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
-    ((USERS,), {"buget": 3}, TypeError, "'buget' is no option of a search; there are budget, exact, "),
+    ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),
     ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): column j is item index.ids[j]; widen it if items have come, or pass lists of ids."),
     ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequences of ids, but there are 50 queries."),
     ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude is neither a sparse matrix nor a list"),
@@ -251,41 +255,48 @@ class Stop(BaseException):
     """An interrupt that no handler expects."""
 
 
-class Stopping(ts.Index):
-    """An index whose search is interrupted after some calls."""
+class Blocks:
+    """How many more blocks may be searched before an interrupt."""
 
-    left = 0
+    left = 1000
 
-    @functools.wraps(ts.Index.search)
-    def search(self, queries, *arguments, **options):
+
+@pytest.fixture(autouse=True)
+def stoppable(monkeypatch):
+    search = all_users.search
+
+    def stopping(version, queries, *arguments):
         if len(queries):
-            if not Stopping.left:
+            if not Blocks.left:
                 raise Stop
-            Stopping.left -= 1
-        return super().search(queries, *arguments, **options)
+            Blocks.left -= 1
+        return search(version, queries, *arguments)
+
+    monkeypatch.setattr(Blocks, "left", 1000)
+    monkeypatch.setattr(all_users, "search", stopping)
 
 
 def interrupted(out, blocks=3, users=USERS, k=5, names=None, **options):
     """A job interrupted after some blocks; the index it asked."""
-    index = Stopping.build(ITEMS, names)
-    Stopping.left = blocks
+    index = ts.Index.build(ITEMS, names)
+    Blocks.left = blocks
     with pytest.raises(Stop):
         index.search_all(users, k, out=out, **options)
-    Stopping.left = 0
+    Blocks.left = 1000
     return index
 
 
 def blocks_asked(index, *arguments, **options):
     """The answers, and how many blocks were searched for them."""
-    Stopping.left = 1000
+    Blocks.left = 1000
     found = index.search_all(*arguments, **options)
-    return found, 1000 - Stopping.left
+    return found, 1000 - Blocks.left
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"exclude": SEEN}, {"budget": 20}, {"allow": {7, 8, 9}}, {"names": NAMES},
+        {}, {"exclude": SEEN}, {"method": ts.Slots(20)}, {"allow": {7, 8, 9}}, {"names": NAMES},
         {"exclude": [range(user) for user in range(50)]}, {"allow": [range(user) for user in range(1, 51)]},
     ],
     ids=["plain", "seen", "slots", "allowed", "texts", "seen lists", "allowed lists"],
@@ -350,7 +361,7 @@ def test_interrupted_while_it_is_written_down(tmp_path, monkeypatch):
 def test_a_loaded_index_is_the_same_index(tmp_path):
     index = interrupted(tmp_path / "recs")
     index.save(tmp_path / "items.tessella")
-    found, n = blocks_asked(Stopping.load(tmp_path / "items.tessella", mmap=True), USERS, 5, out=tmp_path / "recs")
+    found, n = blocks_asked(ts.Index.load(tmp_path / "items.tessella", mmap=True), USERS, 5, out=tmp_path / "recs")
     assert n == 5
     assert_same(found, ts.Index.build(ITEMS).search(USERS, 5))
 
@@ -370,7 +381,7 @@ def other_seen():
 OTHERS = {
     "another k (5, not 6)": {"k": 6},
     "another number of users (50, not 49)": {"users": USERS[:49], "exclude": SEEN[:49]},
-    "another choice of options": {"budget": 299},
+    "another method": {"method": ts.Slots(299)},
     "other users or filters": {"users": other_user()},
     "other users or filters; pass": {"exclude": other_seen()},
     "another exclude": {"exclude": None},
@@ -427,13 +438,13 @@ def flip(path, place):
 DAMAGES = {
     "an answer": lambda folder: flip(folder / "ids.npy", 128 + 8 * 5 * 20),
     "a score": lambda folder: flip(folder / "scores.npy", 128 + 4 * 5 * 20),
-    "a count": lambda folder: flip(folder / "scored.npy", 128),
+    "a count": lambda folder: flip(folder / "n_scored.npy", 128),
     "a proof": lambda folder: flip(folder / "certified.npy", 128 + 20),
     "a header": lambda folder: flip(folder / "ids.npy", 1),
     "a type": lambda folder: np.save(folder / "scores.npy", np.zeros((50, 5))),
     "an array cut off": lambda folder: os.truncate(folder / "scores.npy", 200),
     "an empty array": lambda folder: os.truncate(folder / "certified.npy", 0),
-    "an array gone": lambda folder: (folder / "scored.npy").unlink(),
+    "an array gone": lambda folder: (folder / "n_scored.npy").unlink(),
     "the first array gone": lambda folder: (folder / "ids.npy").unlink(),
     "the job gone": lambda folder: (folder / "job.json").unlink(),
     "the job cut off": lambda folder: os.truncate(folder / "job.json", 30),
@@ -463,8 +474,8 @@ def test_a_damaged_partial_folder_is_refused(tmp_path, what):
 
 def test_a_partial_folder_of_a_later_format(index, tmp_path):
     interrupted(tmp_path / "recs")
-    edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=2))
-    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (2, not 1);")):
+    edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=9))
+    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (9, not 2);")):
         index.search_all(USERS, 5, out=tmp_path / "recs")
 
 
@@ -574,22 +585,21 @@ def test_overwriting_resumes_where_it_stopped(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["recs"]
 
 
-def test_two_jobs_do_not_fill_one_folder(tmp_path):
+def test_two_jobs_do_not_fill_one_folder(tmp_path, monkeypatch):
     out = tmp_path / "recs"
 
-    class Rival(ts.Index):
-        refused = 0
+    search, refused = all_users.search, []
 
-        @functools.wraps(ts.Index.search)
-        def search(self, queries, *arguments, **options):
-            if len(queries) and not Rival.refused:
-                with pytest.raises(BlockingIOError, match=r"recs\.partial is being filled by another job; wait for it"):
-                    ts.Index.build(ITEMS).search_all(USERS, 5, out=out, overwrite=True)
-                Rival.refused += 1
-            return super().search(queries, *arguments, **options)
+    def rival(*arguments):
+        if len(arguments[1]) and not refused:
+            refused.append(True)
+            with pytest.raises(BlockingIOError, match=r"recs\.partial is being filled by another job; wait for it"):
+                ts.Index.build(ITEMS).search_all(USERS, 5, out=out, overwrite=True)
+        return search(*arguments)
 
-    assert_same(Rival.build(ITEMS).search_all(USERS, 5, out=out), ts.Index.build(ITEMS).search(USERS, 5))
-    assert Rival.refused == 1
+    monkeypatch.setattr(all_users, "search", rival)
+    assert_same(ts.Index.build(ITEMS).search_all(USERS, 5, out=out), index_answers())
+    assert refused
 
 
 def run_python(code, *arguments, **options):
@@ -633,7 +643,7 @@ def test_a_full_disk(index, tmp_path, when):
         assert said == f"recs could not be written: File too large. {kept}\n"
         assert answer_folder.users_done(tmp_path / "recs") == 28
     assert run_python(FULL, "recs", 10**6, when, cwd=tmp_path) == ""
-    found = ts.SearchResult(*(np.load(tmp_path / "recs" / f"{name}.npy") for name in ts.SearchResult._fields))
+    found = ts.SearchResult(*(np.load(tmp_path / "recs" / f"{name}.npy") for name in ts.SearchResult.FIELDS))
     assert_same(found, index.search(USERS, 20))
 
 
@@ -658,7 +668,7 @@ def test_a_folder_that_may_not_be_written(index, tmp_path):
 
 def test_answers_that_cannot_take_their_name_are_kept(tmp_path, monkeypatch):
     out = tmp_path / "recs"
-    index = Stopping.build(ITEMS)
+    index = ts.Index.build(ITEMS)
     rename = Path.rename
 
     def refuse(path, to):
@@ -666,7 +676,6 @@ def test_answers_that_cannot_take_their_name_are_kept(tmp_path, monkeypatch):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(path, to)
 
-    Stopping.left = 1000
     ts.Index.build(ITEMS).search_all(USERS, 2, out=out)
     before = files(out)
     with monkeypatch.context() as patch:
@@ -687,13 +696,14 @@ from tessella.jobs import all_users
 from tessella.jobs import answer_folder
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs may be deaf to it
 all_users.USERS_PER_BLOCK, answer_folder.SECONDS_BETWEEN_SYNCS = 7, -1
-class Slow(ts.Index):
-    def search(self, queries, k=10, *, exclude=None, allow=None):
-        print("block", flush=True)
-        if sys.argv[1] == "wait":
-            sys.stdin.readline()
-        return super().search(queries, k, exclude=exclude, allow=allow)
-Slow.build(np.load("items.npy")).search_all(np.load("users.npy"), 5, out="recs")
+search = all_users.search
+def slow(*arguments):
+    print("block", flush=True)
+    if sys.argv[1] == "wait":
+        sys.stdin.readline()
+    return search(*arguments)
+all_users.search = slow
+ts.Index.build(np.load("items.npy")).search_all(np.load("users.npy"), 5, out="recs")
 """
 
 
@@ -799,7 +809,7 @@ for cut in itertools.count():
     if not (kept == 5 and not overwrite):  # killed after its end
         assert forked(lambda: job(5, overwrite=overwrite)) == 0, cut
     assert os.listdir("out") == ["recs"], (cut, os.listdir("out"))
-    assert {*os.listdir("out/recs")} == {"ids.npy", "scores.npy", "scored.npy", "certified.npy", "job.json"}, cut
+    assert {*os.listdir("out/recs")} == {"ids.npy", "scores.npy", "n_scored.npy", "certified.npy", "job.json"}, cut
     assert np.array_equal(np.load("out/recs/ids.npy"), index.search(users, 5).ids), cut
     for file in os.listdir("out/recs"):
         os.remove(f"out/recs/{file}")
