@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _checks
+from tessella import _checks, _files
 from tessella._numbers import MAX_FACTORS
-from tessella.versions import storage
 
 N_TASTES = 300
 DECAY = 0.12  # the n-th axis has a spread of n to the power of -DECAY
@@ -168,7 +167,7 @@ def _downloaded(published: _Published) -> bytes:
     if not kept.is_file() or _sha256(kept.read_bytes()) != published.sha256:
         archive = _fetched(f"{_PUBLISHER}{published.folder}.zip", published)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with storage.replacing(kept, overwrite=True) as temporary:
+        with _files.replacing(kept, overwrite=True) as temporary:
             temporary.write_bytes(archive)
     with zipfile.ZipFile(kept) as opened:
         return opened.read(f"{published.folder}/{published.file}")

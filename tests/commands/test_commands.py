@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+import typer.main
 from typer.testing import CliRunner
 
 import tessella as ts
@@ -47,6 +48,9 @@ def folder(tmp_path, monkeypatch):
     damaged[-1] ^= 1
     Path("damaged.tessella").write_bytes(damaged)
     Path("folder.npy").mkdir()
+    os.mkfifo("pipe.npy")
+    Path("device.npy").symlink_to("/dev/null")
+    Path("loop").symlink_to("loop")
     return tmp_path
 
 
@@ -190,6 +194,11 @@ def test_ids_are_of_the_kind_in_the_index():
     assert 9000 in ts.Index.load("items.tessella")
 
 
+def test_ids_may_come_through_a_pipe():
+    assert in_a_shell("remove", INDEX, "--ids", redirected="<(printf '3\\n4\\n') > /dev/null") == (0, "")
+    assert len(ts.Index.load(INDEX)) == 38
+
+
 def test_an_index_can_be_emptied_and_filled_again():
     good("remove", "texts.tessella", *ts.Index.load("texts.tessella").ids)
     assert rows_of(good("search", "texts.tessella", "users.npy")) == []
@@ -316,20 +325,25 @@ def test_verify_refuses_arrays_that_do_not_belong_together():
 INDEX, FILE = "items.tessella", "users.npy"
 BAD = [
     (("build", "nowhere.npy", "-o", "x"), "nowhere.npy cannot be used: no such file or directory."),
-    (("build", "folder.npy", "-o", "x"), "folder.npy cannot be used: is a directory."),
+    (("build", "folder.npy", "-o", "x"), "folder.npy is a folder, but only a regular file can be read."),
     (("build", "names.txt", "-o", "x"), "names.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
     (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
     (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
     (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
     (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
     (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
-    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but the output is a file."),
+    (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but only a regular file can be replaced."),
+    (("build", "pipe.npy", "-o", "x"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("build", "device.npy", "-o", "x"), "device.npy is a device, but only a regular file can be read."),
+    (("build", "items.npy", "-o", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be replaced."),
+    (("build", "items.npy", "-o", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a regular file can be replaced."),
+    (("build", "items.npy", "-o", "loop", "--overwrite"), "loop cannot be written: Too many levels of symbolic links."),
     (("build", "items.npy", "-o", "no/x"), "no/x cannot be written: there is no folder no."),
     (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
     (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
     (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
-    (("search", "folder.npy", FILE), "folder.npy cannot be used: is a directory."),
+    (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
     (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
@@ -344,12 +358,19 @@ BAD = [
     (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
     (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
     (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
+    (("search", "pipe.npy", FILE), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search", "device.npy", FILE), "device.npy is a device, but only a regular file can be read."),
+    (("search", INDEX, "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search", INDEX, FILE, "--exclude", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search-all", "nowhere", FILE, "--out", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a folder can be replaced."),
+    (("search-all", INDEX, "pipe.npy", "--out", "recs"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("search-all", INDEX, "device.npy", "--out", "recs"), "device.npy is a device, but only a regular file can be read."),
     (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
     (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
-    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy holds something other than answers, so it is not replaced."),
+    (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
     (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
-    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy cannot be used: is a directory."),
+    (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy is a folder, but only a regular file can be read."),
     (("search-all", INDEX, "empty.npy", "--out", "recs"), "empty.npy is empty."),
     (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
     (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
@@ -370,6 +391,10 @@ BAD = [
     (("remove", INDEX, "three"), "there is no item with id 'three' in the index."),
     (("remove", "damaged.tessella", "3"), "damaged.tessella cannot be used: its array "),
     (("remove", INDEX, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
+    (("add", "pipe.npy", "more.npy", "--ids", "two.txt"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("info", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
+    (("reproduce", "synthetic", "--out", "pipe.npy", "--overwrite"), "pipe.npy is a pipe, but only a folder can be replaced."),
+    (("verify", "pipe.npy"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("info", "nowhere"), "nowhere cannot be used: no such file or directory."),
     (("info", "damaged.tessella"), "damaged.tessella cannot be used: its array "),
     (("explain", "nowhere", FILE, "--user", "0", "--item", "0"), "nowhere cannot be used: no such file or directory."),
@@ -378,10 +403,10 @@ BAD = [
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
     (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
     (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
-    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is not a folder, so it is not replaced."),
+    (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
-    (("verify", "folder.npy"), "folder.npy cannot be used: is a directory."),
+    (("verify", "folder.npy"), "folder.npy is a folder, but only a regular file can be read."),
     (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or take a copy."),
 ]  # fmt: skip
 
@@ -487,12 +512,73 @@ def test_a_closed_pipe_ends_it_quietly():
     process.stderr.close()
 
 
+FULL = pytest.param("> /dev/full", "no space left on device", id="full")
+CLOSED = pytest.param(">&-", "standard output is closed", id="closed")
+
+
+def in_a_shell(*arguments, redirected):
+    """The real command, with streams as a shell redirects them; its exit code and what it says on stderr."""
+    command = f"{sys.executable} -m tessella {' '.join(map(str, arguments))} {redirected}"
+    ran = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603, S607
+    return ran.returncode, ran.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_that_cannot_be_written():
-    with Path("/dev/full").open("w") as full:
-        process = start("search", INDEX, FILE, stdout=full)
-        _, said = process.communicate()
-    assert (process.returncode, said) == (1, "tessella: the output cannot be used: no space left on device.\n")
+@pytest.mark.parametrize(("redirected", "reason"), [FULL, CLOSED])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("build", "--help"), ("--version",), ("info", INDEX), ("verify", INDEX), ("search", INDEX, FILE)],
+    ids=" ".join,
+)
+def test_output_that_cannot_be_printed(arguments, redirected, reason):
+    sentence = f"tessella: the output could not be printed: {reason}.\n"
+    assert in_a_shell(*arguments, redirected=redirected) == (1, sentence)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(("redirected", "reason"), [FULL, CLOSED])
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (("build", "items.npy", "-o", "y"), "y"),
+        (("search", INDEX, FILE, "-o", "y.csv"), "y.csv"),
+        (("search-all", INDEX, FILE, "-o", "y"), "y"),
+        (("add", INDEX, "more.npy", "--ids", "two.txt"), INDEX),
+        (("remove", INDEX, "3"), INDEX),
+    ],
+    ids=["build", "search", "search-all", "add", "remove"],
+)
+def test_a_report_that_cannot_be_printed_does_not_undo_what_was_written(arguments, written, redirected, reason):
+    sentence = f"tessella: {written} was written, but the report could not be printed: {reason}.\n"
+    assert in_a_shell(*arguments, redirected=redirected) == (0, sentence)
+    assert Path(written).exists()
+    assert len(ts.Index.load(INDEX)) == {"add": 42, "remove": 39}.get(arguments[0], 40)
+
+
+def test_every_command_that_writes_says_where():
+    writes = {
+        command.name: {option.name for option in command.params}
+        for command in typer.main.get_command(cli.app).commands.values()
+    }
+    assert {name for name, options in writes.items() if options & {"output", "out"}} < set(cli.WRITTEN)
+    assert all(option in writes[name] for name, option in cli.WRITTEN.items())
+
+
+def test_a_report_into_a_closed_pipe_is_no_failure():
+    assert in_a_shell("build", "items.npy", "-o", "y", redirected="| true; exit ${PIPESTATUS[0]}") == (0, "")
+    assert len(ts.Index.load("y")) == 40
+    assert in_a_shell("--help", redirected="| true; exit ${PIPESTATUS[0]}") == (cli.PIPE_CLOSED, "")
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", "2>&- >&-", "<&- >&- 2>&-", "2> /dev/full"])
+def test_streams_that_are_closed_keep_out_of_files(redirected):
+    """A file that took the number of a closed stream would get what is printed."""
+    good("build", "items.npy", "-o", "expected")
+    for arguments in (("build", "items.npy", "-o", "y"), ("search-all", INDEX, FILE, "-o", "recs")):
+        assert in_a_shell(*arguments, redirected=redirected) == (0, "")
+    assert Path("y").read_bytes() == Path("expected").read_bytes()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS).ids)
+    assert in_a_shell("info", "nowhere", redirected=redirected) == (1, "")
 
 
 @pytest.mark.parametrize("output", ["recs.csv", "recs.npz", "recs.parquet"])
@@ -506,7 +592,7 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert said == f"tessella: {output} could not be written: File too large. What stood there before is unchanged.\n"
+    assert said == f"tessella: {output} could not be written: File too large. The file that was there is unchanged.\n"
     assert contents(folder) == before
 
 
@@ -550,7 +636,7 @@ def test_a_killed_search_leaves_no_half_written_output():
 
 
 def answers_in(folder):
-    return ts.SearchResult(*(np.load(Path(folder) / f"{name}.npy") for name in ts.SearchResult._fields))
+    return ts.SearchResult(*(np.load(Path(folder) / f"{name}.npy") for name in ts.SearchResult.FIELDS))
 
 
 @pytest.mark.parametrize("source", ["users.npy", "users.npz"])
@@ -561,8 +647,8 @@ def test_all_users_are_answered_into_a_folder(source):
     said = good("search-all", INDEX, source, "--out", "recs", "--k", 3, "--exclude", "seen.npz")
     assert re.fullmatch(r"recs: the top 3 for 9 users, all proven, [\d,]+ users a second\n", said)
     expected = ts.Index.build(ITEMS).search(USERS, 3, exclude=seen)
-    for found, true in zip(answers_in("recs"), expected, strict=True):
-        np.testing.assert_array_equal(found, true)
+    for name, true in expected.arrays().items():
+        np.testing.assert_array_equal(answers_in("recs").arrays()[name], true)
     good("search-all", INDEX, source, "--out", "recs", "-k", 4, "--overwrite")
     np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS, 4).ids)
 
@@ -589,35 +675,49 @@ def test_all_of_no_users():
     assert answers_in("recs").ids.shape == (0, 10)
 
 
+STEPPED = """
+import signal, sys
+from tessella.commands.app import main
+from tessella.jobs import all_users
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs may be deaf to it
+all_users.USERS_PER_BLOCK = 2
+search = all_users.search
+def stepped(*arguments):
+    print("block", flush=True)
+    sys.stdin.readline()
+    return search(*arguments)
+all_users.search = stepped
+main()
+"""
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_job_for_all_users_goes_on(sent, code):
-    users = np.random.default_rng(0).standard_normal((40_000, 6))
-    np.save("users.npy", users)
-    command = "search-all", INDEX, "users.npy", "--out", "recs"
-    slow = os.environ | {"TESSELLA_SIMD": "numpy"}
-    process = start(*command, env=slow, stdout=subprocess.DEVNULL, preexec_fn=listen_to_interrupts)
-    job = Path("recs.partial", "job.json")
-    while process.poll() is None and not (job.exists() and json.loads(job.read_text())["done"]["n_users"]):
-        time.sleep(0.01)
+def test_an_interrupted_job_for_all_users_resumes(sent, code):
+    """The signal is sent while the job waits for leave to search a block, so it finds the same users done every time."""
+    command = "search-all", INDEX, FILE, "--out", "recs"
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", STEPPED, *command], text=True, **pipes)  # noqa: S603
+    for _ in range(3):  # a search for nobody, then two blocks
+        assert process.stdout.readline() == "block\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert process.stdout.readline() == "block\n"
     process.send_signal(sent)
     _, said = process.communicate()
     assert process.returncode == code
-    done = json.loads(job.read_text())["done"]["n_users"]
-    kept = f"tessella: interrupted. {done:,} of 40,000 users are done and kept; the same command goes on from there.\n"
-    assert said == kept
+    assert said == "tessella: interrupted. 4 of 9 users are done and kept; the same command goes on from there.\n"
     assert not Path("recs").exists()
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tessella: recs.partial was begun with another k (10, not 3); pass the same to go on, or --overwrite to begin anew.\n",
+        "tessella: recs.partial was begun with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
     )
     said = good(*command)
     assert re.fullmatch(
-        rf"recs: the top 10 for 40,000 users \({done:,} from an earlier run\), all proven, [\d,]+ users a second\n",
-        said,
+        r"recs: the top 10 for 9 users \(4 from an earlier run\), all certified, [\d,]+ users a second\n", said
     )
-    assert not job.exists()
-    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(users).ids)
+    assert not Path("recs.partial").exists()
+    np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS).ids)
 
 
 def on_a_terminal(*arguments, **streams):

@@ -18,7 +18,6 @@ import scipy.sparse
 
 import tessella as ts
 from tessella.jobs import all_users, answer_folder
-from tessella.search.route import search
 
 RNG = np.random.default_rng(3)
 ITEMS = (RNG.standard_normal((300, 8)) * RNG.lognormal(0, 1, (300, 1))).astype(np.float32)
@@ -47,9 +46,8 @@ def assert_same(found, expected):
 
 
 def joined(parts):
-    return ts.SearchResult(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ts.SearchResult.FIELDS)
-    )
+    parts = [part.arrays() for part in parts]
+    return ts.SearchResult(*(np.concatenate([part[name] for part in parts]) for name in ts.SearchResult.FIELDS))
 
 
 def files(folder):
@@ -68,8 +66,8 @@ OPTIONS = {
     "many allowed items": {"allow": set(range(0, 300, 2)), "k": 200},
     "allowed items of each": {"allow": [range(user, 300, 9) for user in range(50)], "k": 50},
     "slots": {"method": ts.Slots(30)},
-    "slots, other knobs": {"method": ts.Slots(None, 3, 2), "exclude": SEEN},
-    "the short form": {"exact": True, "threads": 1},
+    "slots, other knobs": {"method": ts.Slots(max_slots=3, min_overlap=2), "exclude": SEEN},
+    "exact, on one thread": {"exact": True, "threads": 1},
 }
 
 
@@ -86,7 +84,7 @@ def test_all_users_get_what_search_gives(index, tmp_path, monkeypatch, case, siz
     parts = []
     assert index.search_all(USERS, **options, out=lambda first, part: parts.append((first, part))) is None
     assert [first for first, _ in parts] == list(range(0, 50, size))
-    assert_same(joined([part for _, part in parts]), expected)
+    assert_same(joined(part for _, part in parts), expected)
 
 
 def test_blocks_of_the_usual_size(monkeypatch, tmp_path):
@@ -188,9 +186,10 @@ BAD = [
     ((USERS[:, :5],), {}, ValueError, "user_factors has 5 columns, but 8 are expected."),
     ((scipy.sparse.csr_array(USERS),), {}, TypeError, "user_factors is a SciPy sparse matrix"),
     ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 1048576."),
-    ((USERS,), {"method": "exact"}, TypeError, "method is str, but must be tessella.Exact(), "),
+    ((USERS,), {"method": "slots"}, TypeError, "method is str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
     ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
+    ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),
     ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): column j is item index.ids[j]; widen it if items have come, or pass lists of ids."),
     ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequences of ids, but there are 50 queries."),
     ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude is neither a sparse matrix nor a list"),
@@ -245,9 +244,10 @@ def test_finished_answers_are_replaced_only_if_asked_for(index, tmp_path):
     (out / "notes.txt").touch()
     (tmp_path / "file").touch()
     before = files(tmp_path)
-    for mine in (out, tmp_path / "file"):
-        with pytest.raises(FileExistsError, match=r"holds something other than answers, so it is not replaced\.$"):
-            index.search_all(USERS, 4, out=mine, overwrite=True)
+    with pytest.raises(FileExistsError, match=r"recs holds something other than answers, so it is not replaced\.$"):
+        index.search_all(USERS, 4, out=out, overwrite=True)
+    with pytest.raises(FileExistsError, match=r"file is a file, but only a folder can be replaced\.$"):
+        index.search_all(USERS, 4, out=tmp_path / "file", overwrite=True)
     assert files(tmp_path) == before
 
 
@@ -255,40 +255,42 @@ class Stop(BaseException):
     """An interrupt that no handler expects."""
 
 
-class Watched:
-    """The search of a job, which is interrupted after some blocks."""
+class Blocks:
+    """How many more blocks may be searched before an interrupt."""
 
     left = 1000
 
-    def __call__(self, version, queries, *arguments):
-        if len(queries):
-            if not Watched.left:
-                raise Stop
-            Watched.left -= 1
-        return search(version, queries, *arguments)
-
 
 @pytest.fixture(autouse=True)
-def watched(monkeypatch):
-    monkeypatch.setattr(all_users, "search", Watched())
-    monkeypatch.setattr(Watched, "left", 1000)
+def stoppable(monkeypatch):
+    search = all_users.search
+
+    def stopping(version, queries, *arguments):
+        if len(queries):
+            if not Blocks.left:
+                raise Stop
+            Blocks.left -= 1
+        return search(version, queries, *arguments)
+
+    monkeypatch.setattr(Blocks, "left", 1000)
+    monkeypatch.setattr(all_users, "search", stopping)
 
 
 def interrupted(out, blocks=3, users=USERS, k=5, names=None, **options):
     """A job interrupted after some blocks; the index it asked."""
     index = ts.Index.build(ITEMS, names)
-    Watched.left = blocks
+    Blocks.left = blocks
     with pytest.raises(Stop):
         index.search_all(users, k, out=out, **options)
-    Watched.left = 1000
+    Blocks.left = 1000
     return index
 
 
 def blocks_asked(index, *arguments, **options):
     """The answers, and how many blocks were searched for them."""
-    Watched.left = 1000
+    Blocks.left = 1000
     found = index.search_all(*arguments, **options)
-    return found, 1000 - Watched.left
+    return found, 1000 - Blocks.left
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def blocks_asked(index, *arguments, **options):
     ids=["plain", "seen", "slots", "allowed", "texts", "seen lists", "allowed lists"],
 )  # fmt: skip
 @pytest.mark.parametrize("blocks", [1, 3, 7])
-def test_an_interrupted_job_goes_on(tmp_path, monkeypatch, blocks, options):
+def test_an_interrupted_job_resumes(tmp_path, monkeypatch, blocks, options):
     index = interrupted(tmp_path / "recs", blocks, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["recs.partial"]
     assert answer_folder.users_done(tmp_path / "recs") == 7 * blocks
@@ -329,7 +331,7 @@ def test_interrupted_before_anything_was_done_it_leaves_nothing(tmp_path):
 
 
 def test_interrupted_while_it_is_written_down(tmp_path, monkeypatch):
-    """Wherever the writing is cut off, what is on disk can be gone on with."""
+    """Wherever the writing is cut off, the job can be repeated."""
     expected = ts.Index.build(ITEMS).search(USERS[:15], 5)
     monkeypatch.setattr(answer_folder, "SECONDS_BETWEEN_SYNCS", -1)
     write, sync = answer_folder._Rows.write, os.fsync
@@ -390,7 +392,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_another_job_does_not_go_on(tmp_path, monkeypatch, what):
+def test_another_job_does_not_resume(tmp_path, monkeypatch, what):
     out = tmp_path / "recs"
     interrupted(out, exclude=SEEN)
     other = {"users": USERS, "k": 5, "exclude": SEEN, "items": ITEMS} | OTHERS[what]
@@ -400,7 +402,7 @@ def test_another_job_does_not_go_on(tmp_path, monkeypatch, what):
     before = files(tmp_path)
     with pytest.raises(ValueError, match=re.escape(f"recs.partial was begun with {what}")) as caught:
         index.search_all(users, **other, out=out)
-    assert str(caught.value).endswith("; pass the same to go on, or overwrite=True to begin anew.")
+    assert str(caught.value).endswith("; pass the same to resume, or overwrite=True to start over.")
     assert files(tmp_path) == before
     assert_same(index.search_all(users, **other, out=out, overwrite=True), index.search(users, **other))
     assert [path.name for path in tmp_path.iterdir()] == ["recs"]
@@ -453,7 +455,6 @@ DAMAGES = {
     "half a block done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users=20)),
     "a text done": lambda folder: edit(folder / "job.json", lambda job: job["done"].update(n_users="21")),
     "no blocks": lambda folder: edit(folder / "job.json", lambda job: job.update(users_per_block=0)),
-    "everything gone": lambda folder: [file.unlink() for file in folder.iterdir()],
 }
 
 
@@ -463,7 +464,7 @@ def test_a_damaged_partial_folder_is_refused(tmp_path, what):
     index = interrupted(out)
     DAMAGES[what](tmp_path / "recs.partial")
     before = files(tmp_path)
-    with pytest.raises(ValueError, match=r"recs\.partial is damaged, .*; pass overwrite=True to begin anew\.$"):
+    with pytest.raises(ValueError, match=r"recs\.partial is damaged: .*; pass overwrite=True to start over\.$"):
         index.search_all(USERS, 5, out=out)
     assert files(tmp_path) == before
     found, n = blocks_asked(index, USERS, 5, out=out, overwrite=True)
@@ -473,8 +474,8 @@ def test_a_damaged_partial_folder_is_refused(tmp_path, what):
 
 def test_a_partial_folder_of_a_later_format(index, tmp_path):
     interrupted(tmp_path / "recs")
-    edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=3))
-    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (3, not 2);")):
+    edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=9))
+    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (9, not 2);")):
         index.search_all(USERS, 5, out=tmp_path / "recs")
 
 
@@ -482,14 +483,97 @@ def test_a_folder_of_that_name_that_is_not_ours_stays(index, tmp_path):
     (tmp_path / "recs.partial").mkdir()
     (tmp_path / "recs.partial" / "thesis.tex").write_text("mine")
     before = files(tmp_path)
-    with pytest.raises(ValueError, match=r"recs\.partial is damaged, there is no ids\.npy;"):
+    with pytest.raises(ValueError, match=r"recs\.partial is damaged: there is no ids\.npy;"):
         index.search_all(USERS, out=tmp_path / "recs")
     with pytest.raises(FileExistsError, match=r"recs\.partial holds something other than answers, so it is not rep"):
         index.search_all(USERS, out=tmp_path / "recs", overwrite=True)
     assert files(tmp_path) == before
 
 
-def test_overwriting_goes_on_where_it_stopped(tmp_path):
+def index_answers():
+    return ts.Index.build(ITEMS).search(USERS, 5)
+
+
+def empty(folder):
+    for file in folder.iterdir():
+        file.unlink()
+
+
+NOTHING_DONE = {
+    "nothing": empty,
+    "an empty array": lambda folder: (empty(folder), (folder / "ids.npy").touch()),
+    "half a job": lambda folder: (empty(folder), (folder / ".job.json.0123456789ab.tmp").write_text('{"format"')),
+    "no rows": lambda folder: (
+        edit(folder / "job.json", lambda job: job.update(done={"n_users": 0, "asked": "", "answered": ""})),
+        (folder / "scores.npy").unlink(),
+        os.truncate(folder / "ids.npy", 20),
+    ),
+}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("what", NOTHING_DONE)
+def test_a_folder_in_which_nothing_was_done_is_used(tmp_path, what, overwrite):
+    """Such as a job leaves that is killed while it makes its folder."""
+    index = interrupted(tmp_path / "recs")
+    NOTHING_DONE[what](tmp_path / "recs.partial")
+    assert_same(blocks_asked(index, USERS, 5, out=tmp_path / "recs", overwrite=overwrite)[0], index_answers())
+    assert [path.name for path in tmp_path.iterdir()] == ["recs"]
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+
+
+def test_what_a_killed_job_left_of_its_notes_goes(tmp_path):
+    index = interrupted(tmp_path / "recs")
+    (tmp_path / "recs.partial" / ".job.json.0123456789ab.tmp").write_text('{"format"')
+    found, n = blocks_asked(index, USERS, 5, out=tmp_path / "recs")
+    assert n == 5
+    assert_same(found, index_answers())
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+
+
+def test_a_long_name_and_a_link_resume(tmp_path):
+    (tmp_path / "far").mkdir()
+    target = tmp_path / "far" / ("é" * 127)
+    (tmp_path / "link").symlink_to(target)
+    index = interrupted(tmp_path / "link")
+    (partial,) = target.parent.iterdir()
+    assert partial.name.endswith(".partial")
+    assert answer_folder.users_done(target) == answer_folder.users_done(tmp_path / "link") == 21
+    found, n = blocks_asked(index, USERS, 5, out=target)
+    assert n == 5
+    assert_same(found, index_answers())
+    assert list(target.parent.iterdir()) == [target]
+
+
+BAD_PARTIALS = {
+    "recs.partial is a file, but only a folder can be replaced.": Path.touch,
+    "recs.partial is a pipe, but only a folder can be replaced.": os.mkfifo,
+    "recs could not be written: File exists.": lambda partial: partial.symlink_to("nowhere"),
+    "recs.partial/ids.npy is a pipe, but only a regular file can be read.": lambda partial: (
+        partial.mkdir(),
+        os.mkfifo(partial / "ids.npy"),
+    ),
+    "recs.partial/job.json is a pipe, but only a regular file can be read.": lambda partial: (
+        partial.mkdir(),
+        (partial / "ids.npy").touch(),
+        os.mkfifo(partial / "job.json"),
+    ),
+}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("sentence", BAD_PARTIALS)
+def test_a_partial_folder_that_is_something_else(index, tmp_path, monkeypatch, sentence, overwrite):
+    monkeypatch.chdir(tmp_path)
+    BAD_PARTIALS[sentence](Path("recs.partial"))
+    before = [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
+    with pytest.raises(OSError, match=f"^{re.escape(sentence)}$"):
+        index.search_all(USERS, out="recs", overwrite=overwrite)
+    assert [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))] == before
+    assert answer_folder.users_done(Path("recs")) == 0
+
+
+def test_overwriting_resumes_where_it_stopped(tmp_path):
     out = tmp_path / "recs"
     ts.Index.build(ITEMS).search_all(USERS, 2, out=out)
     before = files(out)
@@ -504,17 +588,17 @@ def test_overwriting_goes_on_where_it_stopped(tmp_path):
 def test_two_jobs_do_not_fill_one_folder(tmp_path, monkeypatch):
     out = tmp_path / "recs"
 
-    refused = []
+    search, refused = all_users.search, []
 
-    def rival(version, queries, *arguments):
-        if len(queries) and not refused:
+    def rival(*arguments):
+        if len(arguments[1]) and not refused:
             refused.append(True)
             with pytest.raises(BlockingIOError, match=r"recs\.partial is being filled by another job; wait for it"):
                 ts.Index.build(ITEMS).search_all(USERS, 5, out=out, overwrite=True)
-        return search(version, queries, *arguments)
+        return search(*arguments)
 
     monkeypatch.setattr(all_users, "search", rival)
-    assert_same(ts.Index.build(ITEMS).search_all(USERS, 5, out=out), ts.Index.build(ITEMS).search(USERS, 5))
+    assert_same(ts.Index.build(ITEMS).search_all(USERS, 5, out=out), index_answers())
     assert refused
 
 
@@ -555,7 +639,7 @@ def test_a_full_disk(index, tmp_path, when):
         assert said == "recs could not be written: File too large.\n"
         assert files(tmp_path) == before
     else:
-        kept = "28 of 50 users are done and kept in recs.partial; call it again to go on."
+        kept = "28 of 50 users are done and kept in recs.partial; repeat the call to resume."
         assert said == f"recs could not be written: File too large. {kept}\n"
         assert answer_folder.users_done(tmp_path / "recs") == 28
     assert run_python(FULL, "recs", 10**6, when, cwd=tmp_path) == ""
@@ -592,7 +676,6 @@ def test_answers_that_cannot_take_their_name_are_kept(tmp_path, monkeypatch):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(path, to)
 
-    Watched.left = 1000
     ts.Index.build(ITEMS).search_all(USERS, 2, out=out)
     before = files(out)
     with monkeypatch.context() as patch:
@@ -625,7 +708,7 @@ ts.Index.build(np.load("items.npy")).search_all(np.load("users.npy"), 5, out="re
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_job_goes_on(index, tmp_path, sent):
+def test_a_killed_job_resumes(index, tmp_path, sent):
     np.save(tmp_path / "items.npy", ITEMS)
     np.save(tmp_path / "users.npy", USERS)
     command = [sys.executable, "-c", KILLED, "wait"]
@@ -641,7 +724,7 @@ def test_a_killed_job_goes_on(index, tmp_path, sent):
     assert ("KeyboardInterrupt" in said) == (sent == signal.SIGINT)
     assert process.returncode == -sent
     assert answer_folder.users_done(tmp_path / "recs") == 21
-    assert run_python(KILLED, "go", cwd=tmp_path).count("block") == 1 + 5
+    assert run_python(KILLED, "on", cwd=tmp_path).count("block") == 1 + 5
     np.testing.assert_array_equal(np.load(tmp_path / "recs" / "ids.npy"), index.search(USERS, 5).ids)
 
 
@@ -675,3 +758,105 @@ def test_pipes_get_no_bar_unless_asked_for(index, capsys, progress, shown):
     said = capsys.readouterr()
     assert said.out == ""
     assert ("Searching" in said.err) == shown
+
+
+def test_a_process_without_stderr_gets_no_bar(index, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert_same(index.search_all(USERS, 5), index_answers())
+
+
+KILLED_ANYWHERE = """
+import itertools, os, signal, sys
+import numpy as np
+import tessella as ts
+from tessella.jobs import all_users, answer_folder
+all_users.USERS_PER_BLOCK, answer_folder.SECONDS_BETWEEN_SYNCS = 7, -1
+index, users = ts.Index.build(np.load("items.npy")), np.load("users.npy")
+overwrite = sys.argv[1] == "overwrite"
+watched = ("open", "fcntl.flock", "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
+
+def job(k, **options):
+    return index.search_all(users, k, out="out/recs", **options)
+
+def forked(work):
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        except BaseException as error:
+            print(repr(error), flush=True)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+for cut in itertools.count():
+    os.mkdir("out")
+    if overwrite:
+        job(2)
+    steps = itertools.count()
+
+    def killed():
+        def step(event, _):
+            if event in watched and next(steps) == cut:
+                os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(step)
+        job(5, overwrite=overwrite)
+
+    code = forked(killed)
+    kept = os.path.isdir("out/recs") and np.load("out/recs/ids.npy").shape[1]
+    if code == 0:
+        break
+    if not (kept == 5 and not overwrite):  # killed after its end
+        assert forked(lambda: job(5, overwrite=overwrite)) == 0, cut
+    assert os.listdir("out") == ["recs"], (cut, os.listdir("out"))
+    assert {*os.listdir("out/recs")} == {"ids.npy", "scores.npy", "n_scored.npy", "certified.npy", "job.json"}, cut
+    assert np.array_equal(np.load("out/recs/ids.npy"), index.search(users, 5).ids), cut
+    for file in os.listdir("out/recs"):
+        os.remove(f"out/recs/{file}")
+    os.rmdir("out/recs")
+    os.rmdir("out")
+print(cut)
+"""
+
+
+@pytest.mark.parametrize("overwrite", ["overwrite", "new"])
+def test_wherever_a_job_is_killed_repeating_it_leaves_only_its_answers(tmp_path, overwrite):
+    np.save(tmp_path / "items.npy", ITEMS)
+    np.save(tmp_path / "users.npy", USERS[:10])
+    assert int(run_python(KILLED_ANYWHERE, overwrite, cwd=tmp_path)) > 40
+
+
+RIVALS = """
+import os, sys
+import numpy as np
+import tessella as ts
+from tessella.jobs import all_users
+all_users.USERS_PER_BLOCK = 7
+index, users = ts.Index.build(np.load("items.npy")), np.load("users.npy")
+for number in range(60):
+    children = []
+    for _ in range(4):
+        children.append(os.fork())
+        if not children[-1]:
+            try:
+                index.search_all(users, 5, out=f"out/{number}", threads=1, overwrite=sys.argv[1] == "overwrite")
+            except (BlockingIOError, FileExistsError):  # another fills the folder, or has filled it
+                os._exit(9)
+            except BaseException as error:
+                print(repr(error), flush=True)
+                os._exit(1)
+            os._exit(0)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert 0 in codes and not {*codes} - {0, 9}, codes
+    assert sys.argv[1] == "overwrite" or codes.count(0) == 1, codes
+    assert np.array_equal(np.load(f"out/{number}/ids.npy"), index.search(users, 5).ids)
+assert sorted(map(int, os.listdir("out"))) == [*range(60)], os.listdir("out")
+"""
+
+
+@pytest.mark.parametrize("overwrite", ["overwrite", "new"])
+def test_of_jobs_that_start_at_once_one_fills_the_folder(tmp_path, overwrite):
+    np.save(tmp_path / "items.npy", ITEMS)
+    np.save(tmp_path / "users.npy", USERS)
+    (tmp_path / "out").mkdir()
+    assert run_python(RIVALS, overwrite, cwd=tmp_path) == ""

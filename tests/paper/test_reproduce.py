@@ -268,16 +268,16 @@ def test_impossible_sizes_get_a_sentence(sizes, sentence):
 
 
 def test_what_stands_there_is_not_overwritten_unasked(ran, tmp_path):
-    with pytest.raises(FileExistsError, match="pass --overwrite"):
+    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True to replace it"):
         reproduce("synthetic", ran[0], scale=TINY)
     mine = tmp_path / "mine"
     shutil.copytree(ran[0], mine)
     (mine / "thesis.tex").touch()
     with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
         reproduce("synthetic", mine, scale=TINY, overwrite=True)
-    (tmp_path / "link").symlink_to(ran[0])
-    with pytest.raises(FileExistsError, match="is not a folder"):
-        reproduce("synthetic", tmp_path / "link", scale=TINY, overwrite=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match=r"file is a file, but only a folder can be replaced\.$"):
+        reproduce("synthetic", tmp_path / "file", scale=TINY, overwrite=True)
     with pytest.raises(ValueError, match="kind is 'gowalla'"):
         reproduce("gowalla", tmp_path / "new", scale=TINY)
 
@@ -295,9 +295,28 @@ def test_a_report_is_replaced_whole(ran, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             reproduce("synthetic", out, scale=TINY, overwrite=True)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-    reproduce("synthetic", out, quick=True, scale=replace(TINY, widths=(3,)), overwrite=True)
+    link = tmp_path / "link"
+    link.symlink_to("report")
+    reproduce("synthetic", link, quick=True, scale=replace(TINY, widths=(3,)), overwrite=True)
     assert not (out / "figures" / "synthetic-20-bars.png").exists()
     assert (out / "figures" / "synthetic-3-bars.png").exists()
+    assert {*tmp_path.iterdir()} == {out, link}
+    assert link.is_symlink()
+
+
+def test_what_comes_into_a_folder_meanwhile_is_kept(ran, tmp_path, monkeypatch):
+    out = tmp_path / "report"
+    shutil.copytree(ran[0], out)
+    write = report.write
+
+    def writes(*arguments):
+        (out / "thesis.tex").touch()
+        write(*arguments)
+
+    monkeypatch.setattr(report, "write", writes)
+    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
+        reproduce("synthetic", out, quick=True, scale=replace(TINY, widths=(3,)), overwrite=True)
+    assert (out / "figures" / "synthetic-20-bars.png").exists()
     assert list(tmp_path.iterdir()) == [out]
 
 

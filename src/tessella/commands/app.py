@@ -1,13 +1,17 @@
 """The command line: the commands there are, with examples, and what becomes of errors and signals."""
 
+import contextlib
+import errno
+import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tessella import __version__
 from tessella.commands.edit import add, build, remove, update
@@ -16,35 +20,104 @@ from tessella.commands.reproduce import reproduce
 from tessella.commands.search import search, search_all
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
+WRITTEN = {  # by which parameter a command names what it writes
+    "build": "output",
+    "search": "output",
+    "search-all": "out",
+    "add": "index",
+    "update": "index",
+    "remove": "index",
+    "reproduce": "out",
+}
 IN_THE_SHELL = {"overwrite=True": "--overwrite", "method=tessella.LearnedTiles()": "--method tiles"}
+
+
+class _UnprintedError(OSError):
+    """Standard output cannot be written."""
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return "standard output is closed" if self.errno == errno.EBADF else str(self.strerror).lower()
+
+
+class _Stdout(io.FileIO):
+    """Standard output, whose errors can be told from those of files."""
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _UnprintedError(error.errno, error.strerror) from None
 
 
 class _Commands(TyperGroup):
     """The commands, which turn errors into one sentence and an exit code."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line; this is where help is printed."""
+        with _one_sentence():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        with _one_sentence():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
+
+class _Command(TyperCommand):
+    """A command that may write a file, and prints a report once the file has its name."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except KeyboardInterrupt as error:
-            code, sentence = INTERRUPTED, str(error) or "interrupted."
-        except BrokenPipeError:
-            code, sentence = PIPE_CLOSED, ""
-        except (ImportError, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
-            code, sentence = 1, _sentence(error)
-        else:
-            return result
-        _drop_output()
-        if sentence:
-            typer.echo(f"tessella: {sentence}", err=True)
-        raise typer.Exit(code)
+        except _UnprintedError as error:
+            written = ctx.params.get(WRITTEN.get(self.name or ""))
+            if written is None:  # what was asked for is what cannot be printed
+                raise
+            # The file was asked for, and it is there: the exit code is 0. After any other, a script might delete the
+            # file, or run `add` again, which refuses the ids that it has added.
+            _drop_output()
+            if error.errno != errno.EPIPE:
+                _complain(f"{written} was written, but the report could not be printed: {error.reason}.")
+            return None
+        return result
+
+
+@contextlib.contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Errors as one sentence on stderr and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        code, sentence = INTERRUPTED, str(error) or "interrupted."
+    except (ImportError, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
+        cut_off = isinstance(error, OSError) and error.errno == errno.EPIPE
+        code, sentence = (PIPE_CLOSED, "") if cut_off else (1, _sentence(error))
+    else:
+        return
+    _drop_output()
+    if sentence:
+        _complain(sentence)
+    raise typer.Exit(code)
+
+
+def _complain(sentence: str) -> None:
+    with contextlib.suppress(OSError):  # if stderr cannot be written either, there is the exit code
+        typer.echo(f"tessella: {sentence}", err=True)
 
 
 def _sentence(error: Exception) -> str:
     """What an error says, on one line."""
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename or 'the output'} cannot be used: {error.strerror.lower()}."
+    if isinstance(error, _UnprintedError):
+        text = f"the output could not be printed: {error.reason}."
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename or 'a file'} cannot be used: {error.strerror.lower()}."
     elif isinstance(error, KeyError):
         text = str(error.args[0])  # on its own it would be quoted
     else:
@@ -132,13 +205,28 @@ for command, *lines in (
         "tessella reproduce all --out report --data folder-with-ml-100k",
     ),
 ):
-    app.command(epilog=_examples(*lines))(command)
+    app.command(cls=_Command, epilog=_examples(*lines))(command)
 
 
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _terminated)
+    _open_streams()
     app(prog_name="tessella")
+
+
+def _open_streams() -> None:
+    """Give the process streams that say what is wrong with them, also where the shell closed some (`>&-`)."""
+    while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:  # so that no file gets the number of a closed stream
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the process ends
+    like = sys.stdout or sys.stderr
+    raw = _Stdout(1, "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=like.encoding, errors=like.errors, line_buffering=raw.isatty()
+    )
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:

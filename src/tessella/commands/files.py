@@ -8,20 +8,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from tessella import _files
 from tessella.commands import tables
 from tessella.index import Index
 
 
 def check_place(path: Path, overwrite: bool) -> None:
     """Refuse, before the work, an output that could not be written after it."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, but the output is a file.")
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: the folder {path.parent} is read-only.")
+    _files.check_file(path, overwrite=overwrite)
+    folder = _files.followed(path).parent
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is read-only.")
 
 
 def read_items(
@@ -35,7 +32,7 @@ def read_items(
 
 
 def read_items_for(index: Index, path: Path, ids: Path | None) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """The same where there must be ids."""
+    """Factors and ids of items for an index; a file without ids is refused."""
     factors, listed = read_items(path, ids, index)
     if listed is None:
         raise ValueError(f"{path} holds no ids; pass them with --ids.")

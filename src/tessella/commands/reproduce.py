@@ -50,8 +50,6 @@ def reproduce(
     from tessella.paper.claims import claims  # noqa: PLC0415
     from tessella.paper.reproduce import reproduce as reproduced  # noqa: PLC0415
 
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"{out} cannot be written: there is no folder {out.parent}.")
     usual = problems.QUICK if quick else problems.FULL
     scale = problems.resized(usual, n_items=items, n_users=users, n_draws=draws, widths=tuple(factors or ()))
     with steps() as tell:

@@ -14,6 +14,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from tessella import _files
 from tessella._threads import cut
 from tessella.commands import tables
 from tessella.commands.files import check_place, names_of
@@ -36,7 +37,6 @@ from tessella.jobs.all_users import USERS_PER_BLOCK
 from tessella.jobs.progress import bar
 from tessella.results import SearchResult
 from tessella.search.recall import recall
-from tessella.versions import storage
 
 ROWS_ON_SCREEN = 50
 USERS_COMPARED = 200  # with exact answers, where not all are certified
@@ -153,7 +153,7 @@ def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrit
             n_certified += int(part.found.certified.sum())
             advance(len(part.users))
 
-    with bar(n_users) as advance, storage.replacing(path, overwrite=overwrite) as temporary:
+    with bar(n_users) as advance, _files.replacing(path, overwrite=overwrite) as temporary:
         tables.writer(path)(temporary, watched())
     return n_certified
 

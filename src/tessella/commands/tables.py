@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from tessella import _checks
+from tessella import _checks, _files
 from tessella.results import SearchResult
 
 COLUMNS = ("user", "rank", "item", "score")
@@ -64,6 +64,7 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
         How many columns of factors there must be; None takes any number.
     """
     reader = _by_suffix(_READERS, path, "factors are read from")
+    _files.check_readable(path)
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty.")
     factors, ids = reader(path)
@@ -83,6 +84,7 @@ def open_factors(path: Path, n_factors: int) -> NDArray[Any]:
     """The factors in a file without their ids; those in a .npy file stay there, of any type and yet to be checked."""
     if path.suffix.lower() != ".npy" or not path.stat().st_size:
         return read_factors(path, n_factors).factors
+    _files.check_readable(path)
     with _opened(path, _NO_NPY):
         factors = np.lib.format.open_memmap(path, mode="r")
     return _checks.factors(factors, str(path), n_factors)
@@ -111,6 +113,7 @@ def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any
 
 def read_seen(path: Path, shape: tuple[int, int]) -> Any:
     """The sparse matrix of users x items that `scipy.sparse.save_npz` wrote, by rows."""
+    _files.check_readable(path)
     with _opened(path, "it is no sparse matrix of scipy.sparse.save_npz, or is damaged") as file:
         matrix = scipy.sparse.load_npz(file)
         if hasattr(matrix, "check_format"):

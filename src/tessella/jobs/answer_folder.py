@@ -2,15 +2,17 @@
 
 `NAME` holds ids.npy, scores.npy, n_scored.npy and certified.npy, a row for each user, and job.json. Until all of it
 is there it is called `NAME.partial`, and job.json says how many users are done, what was asked, and the digests of
-their factors, filters and answers. Rows beyond those are not to be read. Rows are written and synced before job.json
-says so, and job.json is replaced whole, so a partial folder is sound at every moment.
+their factors, filters and answers. Rows beyond those are not to be read.
+
+A partial folder is sound at every moment. It is made in place: first an empty ids.npy, which the job that fills the
+folder keeps locked, then a job.json that says that nobody is done, then the arrays; a job that finds nobody done makes
+the arrays anew. Rows are written and synced before job.json says so, and job.json is replaced whole.
 """
 
 import contextlib
+import io
 import json
 import os
-import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,14 +22,16 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella import _files
+from tessella._threads import cut
 from tessella.results import SearchResult
-from tessella.versions import storage
 from tessella.versions.fingerprint import fingerprint
 
 FORMAT = 2
 SECONDS_BETWEEN_SYNCS = 2.0
 JOB = "job.json"
 ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
+LOCKED = next(iter(ARRAYS.values()))  # the array whose file the job that fills a folder holds locked
 MOST_PER_BLOCK = 2**20
 _WORDS = {"n_users": "number of users", "tessella": "version of tessella", "options": "choice of options"}
 
@@ -41,7 +45,7 @@ class Done(NamedTuple):
 
 
 class _Unfit(Exception):  # noqa: N818
-    """Why a partial folder cannot be gone on with."""
+    """Why a partial folder cannot be resumed."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,19 @@ class _Rows:
     shape: tuple[int, ...]
 
     @classmethod
-    def create(cls, path: Path, kind: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        """Write a file with all but the rows."""
+    def create(cls, file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...]) -> Self:
+        """Rows yet to be written, in a file that is emptied for them."""
+        header = io.BytesIO()
         facts = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
-        with path.open("xb") as file:
-            np.lib.format.write_array_header_1_0(file, facts)
+        np.lib.format.write_array_header_1_0(header, facts)
+        file.truncate(0)
+        _write_at(file, 0, header.getbuffer())
+        return cls(file, file.tell(), kind, shape)
 
     @classmethod
     def open(cls, file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...]) -> Self:
         """The rows of a file that `create` wrote; ValueError if it did not."""
+        file.seek(0)
         np.lib.format.read_magic(file)
         found = np.lib.format.read_array_header_1_0(file)
         if found != (shape, False, kind):
@@ -81,10 +89,8 @@ class _Rows:
 
     def write(self, first: int, values: NDArray[Any]) -> None:
         """Put rows where they belong."""
-        left = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-        self.file.seek(self.begin + first * self._row_bytes)
-        while left:
-            left = left[self.file.write(left) :]
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+        _write_at(self.file, self.begin + first * self._row_bytes, data)
 
     def read(self, rows: slice) -> NDArray[Any]:
         """Rows as they were written; a file that was cut off gives fewer."""
@@ -94,6 +100,12 @@ class _Rows:
         return np.frombuffer(data, self.kind, whole * self._row_bytes // self.kind.itemsize).reshape(
             whole, *self.shape[1:]
         )
+
+
+def _write_at(file: BinaryIO, at: int, data: memoryview) -> None:
+    file.seek(at)
+    while data:
+        data = data[file.write(data) :]
 
 
 class AnswerFolder:
@@ -112,7 +124,7 @@ class AnswerFolder:
 
     def left(self) -> list[slice]:
         """The blocks of users that are not done, as the job was begun with them."""
-        return blocks(self.done.n_users, self.request["n_users"], self.per_block)
+        return cut(self.request["n_users"], self.per_block, self.done.n_users)
 
     def put(self, rows: slice, asked: str, found: SearchResult) -> None:
         """Add the answers to a block of users; `asked` is the digest of what was asked."""
@@ -145,20 +157,9 @@ class AnswerFolder:
         """Give the folder its name; its arrays, memory-mapped."""
         with self._one_sentence():
             self.sync()
+            _refuse_finished(self.path, overwrite)
+            _files.rename_folder(self.partial, self.path)  # still locked, so that no other job takes it for its own
             self.close()
-            old = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.old") if self.path.exists() else None
-            if old is not None:
-                _refuse_finished(self.path, overwrite)
-                self.path.rename(old)
-            try:
-                self.partial.rename(self.path)
-            except OSError:
-                if old is not None:
-                    old.rename(self.path)
-                raise
-            storage.sync_folder(self.path.parent)
-            if old is not None:
-                shutil.rmtree(old, ignore_errors=True)
             return SearchResult(*(np.load(self.path / file, mmap_mode="r") for file in ARRAYS.values()))
 
     def close(self) -> None:
@@ -172,19 +173,17 @@ class AnswerFolder:
             with contextlib.suppress(OSError):  # what was synced before is kept
                 self.sync()
         else:
-            shutil.rmtree(self.partial, ignore_errors=True)
+            _discard(self.partial)
         self.close()
 
-    @contextlib.contextmanager
-    def _one_sentence(self) -> Iterator[None]:
-        try:
-            yield
-        except FileExistsError:
-            raise
-        except OSError as error:
-            kept = f" {self.done.n_users:,} of {self.request['n_users']:,} users are done and kept in {self.partial}"
-            way_out = f"{kept}; call it again to go on." if self.done.n_users else ""
-            raise OSError(f"{self.path} could not be written: {_reason(error)}.{way_out}") from error
+    def _one_sentence(self) -> contextlib.AbstractContextManager[None]:
+        return _files.one_sentence(self.path, self._kept)
+
+    def _kept(self) -> str:
+        if not self.done.n_users:
+            return ""
+        done = f"{self.done.n_users:,} of {self.request['n_users']:,} users are done and kept in {self.partial}"
+        return f" {done}; repeat the call to resume."
 
 
 @contextlib.contextmanager
@@ -197,7 +196,7 @@ def opened(
     per_block: int,
     overwrite: bool,
 ) -> Iterator[AnswerFolder]:
-    """The folder to put answers in, which goes on where an equal job stopped.
+    """The folder to put answers in. If an equal job was interrupted, its answers are kept and the job resumes.
 
     Parameters
     ----------
@@ -212,28 +211,23 @@ def opened(
     per_block : int
         Users in a block of a job that is new.
     overwrite : bool
-        Whether to replace a finished folder, and a partial one that cannot be gone on with.
+        Whether to replace a finished folder, and a partial one that cannot be resumed.
     """
     _refuse_finished(path, overwrite)
-    partial = _partial(path)
-    try:
-        if not partial.exists():
-            _create(partial, request, kinds, per_block)
-        try:
-            folder = _resume(path, request, kinds, asked_of)
-        except _Unfit as reason:
-            if not overwrite:
-                raise ValueError(f"{partial} {reason} overwrite=True to begin anew.") from None
-            _refuse_foreign(partial)
-            shutil.rmtree(partial)
-            _create(partial, request, kinds, per_block)
-            folder = _resume(path, request, kinds, asked_of)
-    except (BlockingIOError, FileExistsError):
-        raise
-    except OSError as error:
-        raise OSError(f"{path} could not be written: {_reason(error)}.") from error
+    with contextlib.ExitStack() as files:
+        with _files.one_sentence(path):
+            locked = files.enter_context(_claimed(path, overwrite))
+            files.callback(_discard_unused, _partial(path))
+            _files.settle(path)
+            _refuse_finished(path, overwrite)  # again, as another job may just have finished
+            folder = _resumed(path, locked, request, kinds, asked_of, overwrite)
+            if folder is None:
+                folder = _begun(path, locked, request, kinds, per_block)
+        files.pop_all()
     try:
         with folder._one_sentence():
+            for left in _files.leftovers(folder.partial / JOB):
+                left.unlink()
             for part in folder.rows.values():
                 part.reserve()
         yield folder
@@ -242,15 +236,10 @@ def opened(
         raise
 
 
-def blocks(first: int, n_users: int, per_block: int) -> list[slice]:
-    """Users from `first` on, in blocks."""
-    return [slice(at, min(at + per_block, n_users)) for at in range(first, n_users, per_block)]
-
-
 def users_done(path: Path) -> int:
     """How many users an unfinished job has answered; 0 if there is none."""
     try:
-        return int(json.loads((_partial(path) / JOB).read_text())["done"]["n_users"])
+        return int(_read_job(_partial(path))["done"]["n_users"])
     except (LookupError, OSError, TypeError, ValueError):
         return 0
 
@@ -259,86 +248,59 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     """Refuse, before the work, a folder that could not be written after it."""
     if path.name in ("", ".."):
         raise ValueError(f"out is {str(path)!r}, which names no folder to make.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {path.parent}.")
     _refuse_finished(path, overwrite)
 
 
 def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.partial")
+    return _files.beside(_files.followed(path), "", ".partial")
 
 
 def _refuse_finished(path: Path, overwrite: bool) -> None:
-    if not path.exists():
-        return
-    if not overwrite:
-        raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
-    _refuse_foreign(path)
+    _files.check_folder(path, overwrite=overwrite)
+    with contextlib.suppress(FileNotFoundError):  # nothing is there, or another job is replacing it
+        _refuse_foreign(path)
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse to replace what this room did not write."""
-    ours = {JOB, *ARRAYS.values()}
-    if not path.is_dir() or any(file.name not in ours and not _is_leftover(file.name) for file in path.iterdir()):
+    """Refuse to replace a folder that this room did not write."""
+    if {file.name for file in path.iterdir()} - {JOB, *ARRAYS.values()} - _leftovers(path):
         raise FileExistsError(f"{path} holds something other than answers, so it is not replaced.")
 
 
-def _is_leftover(name: str) -> bool:
-    """Whether a file is one that a killed job was about to make its job.json."""
-    return name.startswith(f".{JOB}.") and name.endswith(".tmp")
+def _leftovers(partial: Path) -> set[str]:
+    """Names of files that a killed job was about to make its job.json."""
+    return {file.name for file in _files.leftovers(partial / JOB)}
 
 
-def _create(partial: Path, request: Mapping[str, Any], kinds: SearchResult, per_block: int) -> None:
-    """A partial folder with nothing done, which appears whole."""
-    temporary = partial.with_name(f".{partial.name}.{secrets.token_hex(6)}.tmp")
-    temporary.mkdir()
-    try:
-        for name, part in kinds.arrays().items():
-            _Rows.create(temporary / ARRAYS[name], part.dtype, (request["n_users"], *part.shape[1:]))
-        _write_job(temporary, request, per_block, Done(0, "", ""))
-        temporary.rename(partial)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _write_job(folder: Path, request: Mapping[str, Any], per_block: int, done: Done) -> None:
-    job = {"format": FORMAT, "request": request, "users_per_block": per_block, "done": done._asdict()}
-    text = json.dumps(job, indent=1)
-    with storage.replacing(folder / JOB, overwrite=True) as temporary:
-        temporary.write_text(text + "\n")
-
-
-def _resume(
-    path: Path, request: Mapping[str, Any], kinds: SearchResult, asked_of: Callable[[slice], str]
-) -> AnswerFolder:
-    """Open a partial folder, after a look at all that is done."""
+def _claimed(path: Path, overwrite: bool) -> BinaryIO:
+    """The file that a job holds locked while it fills the partial folder, which is made if it is not there."""
     partial = _partial(path)
-    with contextlib.ExitStack() as stack:
-        rows: dict[str, _Rows] = {}
-        for name, part in kinds.arrays().items():
-            try:
-                file = stack.enter_context((partial / ARRAYS[name]).open("rb+", buffering=0))
-            except (FileNotFoundError, NotADirectoryError):
-                raise _damage(f"there is no {ARRAYS[name]}") from None
-            if not rows:
-                _lock(file, partial)
-                per_block, done = _job(partial, request)
-            try:
-                rows[name] = _Rows.open(file, part.dtype, (request["n_users"], *part.shape[1:]))
-            except ValueError:
-                raise _damage(f"{ARRAYS[name]} is not as it was written") from None
-        seen = Done(0, "", "")
-        for block in blocks(0, done.n_users, per_block):
-            parts = {name: part.read(block) for name, part in rows.items()}
-            seen = _further(seen, block.stop, asked_of(block), parts)
-        if seen.answered != done.answered:
-            raise _damage("its answers are not as they were written")
-        if seen.asked != done.asked:
-            raise _other("other users or filters")
-        folder = AnswerFolder(path, request, rows, per_block, done)
-        stack.pop_all()
-    return folder
+    while True:
+        _files.check_folder(partial, overwrite=True)
+        partial.mkdir(exist_ok=True)
+        with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):  # another job has just ended
+            file = stack.enter_context(_opened_to_lock(partial, overwrite))
+            _lock(file, partial)
+            if os.path.samestat(os.fstat(file.fileno()), (partial / LOCKED).stat()):  # and not that of a finished job
+                stack.pop_all()
+                return file
+
+
+def _opened_to_lock(partial: Path, overwrite: bool) -> BinaryIO:
+    file = partial / LOCKED
+    if file.exists():
+        _files.check_readable(file)
+    elif not _is_unused(partial):
+        if not overwrite:
+            raise _refused(partial, _damage(f"there is no {LOCKED}"))
+        _refuse_foreign(partial)
+    return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "rb+", buffering=0)
+
+
+def _is_unused(partial: Path) -> bool:
+    """Whether a folder is empty, but for what a job leaves that is killed while it makes it."""
+    others = {file.name for file in partial.iterdir()} - _leftovers(partial)
+    return not others or (others == {LOCKED} and not (partial / LOCKED).stat().st_size)
 
 
 def _lock(file: BinaryIO, partial: Path) -> None:
@@ -357,11 +319,127 @@ def _lock(file: BinaryIO, partial: Path) -> None:
         return
 
 
+def _begun(
+    path: Path, locked: BinaryIO, request: Mapping[str, Any], kinds: SearchResult, per_block: int
+) -> AnswerFolder:
+    """A partial folder with nothing done."""
+    partial, done = _partial(path), Done(0, "", "")
+    with contextlib.ExitStack() as files:
+        try:
+            _write_job(partial, request, per_block, done)
+            rows = {}
+            for name, part in kinds.arrays().items():
+                file = locked
+                if ARRAYS[name] != LOCKED:
+                    (partial / ARRAYS[name]).unlink(missing_ok=True)
+                    file = files.enter_context((partial / ARRAYS[name]).open("xb+", buffering=0))
+                rows[name] = _Rows.create(file, part.dtype, (request["n_users"], *part.shape[1:]))
+            for folder in (partial, partial.parent):
+                _files.sync_folder(folder)
+        except BaseException:
+            _discard(partial)
+            raise
+        files.pop_all()
+    return AnswerFolder(path, request, rows, per_block, done)
+
+
+def _discard(partial: Path) -> None:
+    """Remove a partial folder, its lock last; what this room did not write stays."""
+    with contextlib.suppress(OSError):
+        for left in _files.leftovers(partial / JOB):
+            left.unlink()
+        for name in (JOB, *reversed(ARRAYS.values())):
+            (partial / name).unlink(missing_ok=True)
+        partial.rmdir()
+
+
+def _discard_unused(partial: Path) -> None:
+    """Remove a partial folder that a job was refused before it began there."""
+    with contextlib.suppress(OSError):
+        if _is_unused(partial):
+            _discard(partial)
+
+
+def _write_job(folder: Path, request: Mapping[str, Any], per_block: int, done: Done) -> None:
+    job = {"format": FORMAT, "request": request, "users_per_block": per_block, "done": done._asdict()}
+    text = json.dumps(job, indent=1)
+    with _files.replacing(folder / JOB, overwrite=True) as temporary:
+        temporary.write_text(text + "\n")
+
+
+def _read_job(partial: Path) -> Any:
+    _files.check_readable(partial / JOB)
+    return json.loads((partial / JOB).read_text())
+
+
+def _resumed(
+    path: Path,
+    locked: BinaryIO,
+    request: Mapping[str, Any],
+    kinds: SearchResult,
+    asked_of: Callable[[slice], str],
+    overwrite: bool,
+) -> AnswerFolder | None:
+    """A partial folder with something done, after a look at all of it; None if a job is to begin there."""
+    partial = _partial(path)
+    if _is_unused(partial):
+        return None
+    try:
+        per_block, done = _job(partial, request)
+        if not done.n_users:
+            return None
+        with contextlib.ExitStack() as files:
+            rows = {
+                name: _opened_rows(partial, files, locked, name, part.dtype, (request["n_users"], *part.shape[1:]))
+                for name, part in kinds.arrays().items()
+            }
+            _compare(rows, per_block, done, asked_of)
+            files.pop_all()
+    except _Unfit as reason:
+        if not overwrite:
+            raise _refused(partial, reason) from None
+        _refuse_foreign(partial)
+        return None
+    return AnswerFolder(path, request, rows, per_block, done)
+
+
+def _opened_rows(
+    partial: Path,
+    files: contextlib.ExitStack,
+    locked: BinaryIO,
+    name: str,
+    kind: np.dtype[Any],
+    shape: tuple[int, ...],
+) -> _Rows:
+    """The rows of one array of a partial folder."""
+    path = partial / ARRAYS[name]
+    try:
+        _files.check_readable(path)
+        file = locked if path.name == LOCKED else files.enter_context(path.open("rb+", buffering=0))
+        return _Rows.open(file, kind, shape)
+    except FileNotFoundError:
+        raise _damage(f"there is no {path.name}") from None
+    except ValueError:
+        raise _damage(f"{path.name} is not as it was written") from None
+
+
+def _compare(rows: Mapping[str, _Rows], per_block: int, done: Done, asked_of: Callable[[slice], str]) -> None:
+    """Refuse answers that have changed, and users or filters that are others than those answered."""
+    seen = Done(0, "", "")
+    for block in cut(done.n_users, per_block):
+        parts = {name: part.read(block) for name, part in rows.items()}
+        seen = _further(seen, block.stop, asked_of(block), parts)
+    if seen.answered != done.answered:
+        raise _damage("its answers are not as they were written")
+    if seen.asked != done.asked:
+        raise _other("other users or filters")
+
+
 def _job(partial: Path, request: Mapping[str, Any]) -> tuple[int, Done]:
     """How many users a block of the job has and how far it got, if it is the one that is asked for."""
     unread = _damage(f"{JOB} cannot be read")
     try:
-        job = json.loads((partial / JOB).read_text())
+        job = _read_job(partial)
         form, theirs, per_block, done = job["format"], dict(job["request"]), job["users_per_block"], Done(**job["done"])
     except (LookupError, FileNotFoundError, RecursionError, TypeError, ValueError):
         raise unread from None
@@ -380,11 +458,15 @@ def _is_within(value: object, low: int, high: int) -> bool:
 
 
 def _damage(what: str) -> _Unfit:
-    return _Unfit(f"is damaged, {what}; pass")
+    return _Unfit(f"is damaged: {what}; pass")
 
 
 def _other(what: str) -> _Unfit:
-    return _Unfit(f"was begun with {what}; pass the same to go on, or")
+    return _Unfit(f"was begun with {what}; pass the same to resume, or")
+
+
+def _refused(partial: Path, reason: _Unfit) -> ValueError:
+    return ValueError(f"{partial} {reason} overwrite=True to start over.")
 
 
 def _numbers(theirs: object, mine: object) -> str:
@@ -394,9 +476,3 @@ def _numbers(theirs: object, mine: object) -> str:
 
 def _further(done: Done, n_users: int, asked: str, parts: Mapping[str, NDArray[Any]]) -> Done:
     return Done(n_users, fingerprint(done.asked, asked), fingerprint(done.answered, *parts.values()))
-
-
-def _reason(error: OSError) -> object:
-    """What went wrong, without the names of temporary files."""
-    cause = error.__cause__
-    return error.strerror or (cause.strerror if isinstance(cause, OSError) else None) or error

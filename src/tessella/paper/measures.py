@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
+from tessella._threads import cut
 from tessella.paper import _checks as _paper_checks
 from tessella.search.recall import TOLERANCE, reaches
 
@@ -284,9 +285,8 @@ def bootstrap_interval(
     count = _checks.whole_number(n_resamples, "n_resamples", 1)
     rng = np.random.default_rng(_checks.whole_number(seed, "seed", 0))
     means = np.empty(count)
-    step = max(1, _ELEMENTS_AT_ONCE // len(numbers))
-    for first in range(0, count, step):
-        part = means[first : first + step]
+    for rows in cut(count, max(1, _ELEMENTS_AT_ONCE // len(numbers))):
+        part = means[rows]
         part[:] = numbers[rng.integers(len(numbers), size=(len(part), len(numbers)))].mean(axis=1)
     low, high = np.quantile(means, [(1 - inside) / 2, (1 + inside) / 2])
     return float(low), float(high)

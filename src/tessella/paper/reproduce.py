@@ -4,16 +4,13 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import itertools
-import os
 import platform
-import secrets
 import shlex
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tessella import __version__, _checks
+from tessella import __version__, _checks, _files
 from tessella.paper import plots, problems, report
 from tessella.paper.experiments import run
 from tessella.paper.final_lists import final_lists
@@ -60,7 +57,9 @@ def reproduce(
     plots.pyplot()  # refused before the work, not after it
     usual = QUICK if quick else FULL
     size = scale or usual
-    with _new_folder(Path(out), overwrite) as folder, _one_thread() as alone:
+    place = Path(out)
+    with _files.replacing_folder(place, overwrite=overwrite) as folder, _one_thread() as alone:
+        _refuse_other_files(place)
         asked, left_out = _problems(kind, size, seed, data, quick=quick, tell=lambda doing: tell(doing, 0, None))
         found, times = _measured(asked, size, tell)
         results = {
@@ -73,6 +72,7 @@ def reproduce(
             "problems": found,
         }
         report.write(results, times, folder)
+        _refuse_other_files(place)  # again, as the experiments took long
     return results
 
 
@@ -144,36 +144,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-@contextlib.contextmanager
-def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder beside `path` to fill; filled, it takes its place, and otherwise it goes."""
-    place = Path(os.path.abspath(path))  # noqa: PTH100 - "." has no name, and links stay
-    _check_replaceable(path, overwrite)
-    temporary, old = (place.with_name(f".{place.name}.{secrets.token_hex(6)}.{kind}") for kind in ("tmp", "old"))
-    try:
-        temporary.mkdir()
-    except OSError as error:
-        raise OSError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from None
-    try:
-        yield temporary
-        if place.exists():
-            place.rename(old)
-        temporary.rename(place)
-    finally:
-        if old.exists() and not place.exists():
-            old.rename(place)
-        for left in (temporary, old):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _check_replaceable(path: Path, overwrite: bool) -> None:
-    """Refuse a place where something stands that is no report, or a report that is not to be replaced."""
-    if not path.exists() and not path.is_symlink():
-        return
-    if not overwrite:
-        raise FileExistsError(f"{path} exists already; pass --overwrite to replace it.")
-    if path.is_symlink() or not path.is_dir():
-        raise FileExistsError(f"{path} is not a folder, so it is not replaced.")
-    others = sorted({entry.name for entry in path.iterdir()} - {*report.FILES, report.FIGURES})
+def _refuse_other_files(path: Path) -> None:
+    """Refuse to replace a folder that holds something else than a report."""
+    others = sorted({entry.name for entry in path.iterdir()} - {*report.FILES, report.FIGURES}) if path.exists() else []
     if others:
         raise FileExistsError(f"{path} holds {others[0]}, which is no part of a report, so it is not replaced.")

@@ -6,11 +6,10 @@ header that is not exactly what its content serialises to is refused, so no byte
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
-import os
-import secrets
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
+
+from tessella import _files
 
 FORMAT = 3
 READABLE = (1, 2, 3)
@@ -49,59 +50,11 @@ def to_bytes(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) ->
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object], *, overwrite: bool) -> None:
     """Write a snapshot, whole or not at all."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with replacing(path, overwrite=overwrite) as temporary:
-        safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
-
-
-@contextlib.contextmanager
-def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary file beside `path` to write to; written, it takes its place, and otherwise it goes."""
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.touch()
-        mode = (path if path.exists() else temporary).stat().st_mode & 0o777
-        yield temporary
-        temporary.chmod(mode)  # safetensors gives it to its owner alone
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        if overwrite:
-            temporary.replace(path)
-        else:
-            _move_to_free_place(temporary, path)
-        sync_folder(path.parent)
-    except (OSError, safetensors.SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        reason = getattr(error, "strerror", None) or error  # without the temporary file's name
-        raise OSError(f"{path} could not be written: {reason}. What stood there before is unchanged.") from error
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _move_to_free_place(temporary: Path, path: Path) -> None:
-    """Rename, but fail if someone was faster."""
-    try:
-        os.link(temporary, path)
-        temporary.unlink()
-    except FileExistsError:
-        raise
-    except OSError:  # no hard links here
-        path.touch(exist_ok=False)
-        temporary.replace(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names of files in a folder outlast a power cut."""
-    with contextlib.suppress(OSError):  # some systems cannot open folders
-        handle = os.open(folder, os.O_RDONLY)
+    with _files.replacing(path, overwrite=overwrite) as temporary:
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
+        except safetensors.SafetensorError as error:  # how it says that the disk is full
+            raise OSError(errno.EIO, str(error)) from error
 
 
 def read(path: Path, *, mmap: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -132,6 +85,7 @@ def format_of(path: Path) -> int:
 
 
 def _bytes_of(path: Path, *, mmap: bool) -> NDArray[np.uint8]:
+    _files.check_readable(path)
     if mmap and path.stat().st_size:
         return np.memmap(path, np.uint8, "r")
     return np.fromfile(path, np.uint8)

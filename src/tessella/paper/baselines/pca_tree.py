@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from tessella import _checks
+from tessella._threads import cut
 from tessella.paper import _checks as _paper_checks
 
 MAX_DEPTH = 24
@@ -190,8 +191,6 @@ def _projections(
     Each is added up in the same order in any batch, so that a query equal to an item comes to its leaf.
     """
     products = np.empty(len(rows))
-    step = max(1, _ELEMENTS_AT_ONCE // points.shape[1])
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
+    for part in cut(len(rows), max(1, _ELEMENTS_AT_ONCE // points.shape[1])):
         products[part] = (points[rows[part]] * directions[nodes[part]]).sum(axis=1)
     return products

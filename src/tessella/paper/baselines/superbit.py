@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._threads import cut
 from tessella.paper import _checks as _paper_checks
 from tessella.paper.baselines.hashing import MAX_BITS, MAX_TABLES, Hashes, random_directions, sign_codes
 
@@ -63,8 +64,7 @@ class Superbit(Hashes):
         """
         drawn = random_directions(self.tables, self.bits, n_factors, self.seed)
         _paper_checks.depth_fits(self.depth, drawn.shape[2])
-        for first in range(0, self.bits, self.depth):
-            batch = slice(first, first + self.depth)
+        for batch in cut(self.bits, self.depth):
             axes, triangle = np.linalg.qr(drawn[:, batch].transpose(0, 2, 1))
             # The Gram-Schmidt process keeps each vector on its own side; LAPACK may turn it round.
             sides = np.where(np.diagonal(triangle, axis1=1, axis2=2) < 0, -1.0, 1.0)
