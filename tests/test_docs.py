@@ -215,8 +215,12 @@ def test_the_benchmark_runs():
     assert 0.0 <= float(ran.stdout) < 3.0
 
 
-def test_native_readme_names_every_function():
+def test_native_readme_names_every_function_and_file():
     text = (ROOT / "native" / "README.md").read_text()
     stub = (ROOT / "src" / "tessella" / "_native.pyi").read_text()
-    for name in set(re.findall(r"^def (\w+)", stub, re.MULTILINE)):
+    names = set(re.findall(r"^ *(?:def|class) ([A-Za-z]\w*)", stub, re.MULTILINE))
+    assert {"levels", "Engine", "search", "choose"} <= names
+    for name in names:
         assert f"`{name}(" in text
+    files = re.findall(r"^\| `(\w+\.[ch]pp)` \|", text, re.MULTILINE)
+    assert sorted(files) == sorted(path.name for path in (ROOT / "native").glob("*.[ch]pp"))
