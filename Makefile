@@ -99,7 +99,7 @@ asan:  ## Build the core with address and undefined-behaviour sanitizers and run
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py tests/retrieval
 
-no-compiler:  ## Install where no compiler works, and try the NumPy twins
+no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)
 	@CC=false CXX=false $(BARE_VENV)/bin/pip install --quiet --disable-pip-version-check .
 	@$(BARE_VENV)/bin/python tests/without_native.py

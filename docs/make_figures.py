@@ -26,9 +26,9 @@ def cosine_table(n: int = 2000, k: int = 64) -> str:
     factors = np.random.default_rng(0).standard_normal((n, k))
     factors /= np.linalg.norm(factors, axis=1, keepdims=True)
     tessellations = {
-        "DAry(1), which is Ternary()": (ts.DAry(1), ts.DAry(1, method="rounded")),
-        "DAry(2)": (ts.DAry(2), ts.DAry(2, method="rounded")),
-        "DAry(4)": (ts.DAry(4), ts.DAry(4, method="rounded")),
+        "DAry(1), which is Ternary()": (ts.DAry(1), ts.DAry(1, algorithm="rounded")),
+        "DAry(2)": (ts.DAry(2), ts.DAry(2, algorithm="rounded")),
+        "DAry(4)": (ts.DAry(4), ts.DAry(4, algorithm="rounded")),
     }
     lines = ["| tiles | exact | rounded (Algorithm 4) |", "|---|---|---|"]
     for name, methods in tessellations.items():

@@ -218,7 +218,7 @@ public:
     using AnswersArgument = std::tuple<Array<int64_t>, Array<float>, Vector<int64_t>, Vector<bool>>;
 
     BoundEngine(Matrix<const double> head, double longest, double longest_held, nb::object centres,
-                std::optional<Vector<const float>> radii, nb::list segments)
+                std::optional<Vector<const float>> radii, const std::vector<nb::object>& segments)
         : engine_(static_cast<int64_t>(head.shape(0)), axes_of(head), longest, longest_held) {
         kept_.push_back(nb::cast(head));
         if (!centres.is_none()) {
@@ -230,9 +230,10 @@ public:
             kept_.push_back(nb::cast(*radii));
         }
         int64_t base = 0;
-        for (const nb::handle segment : segments) {
-            engine_.add(segment_of(Fields(segment, kept_), radii, base));
-            base += last_size_;
+        for (const nb::object& segment : segments) {
+            const Segment added = segment_of(Fields(segment, kept_), radii, base);
+            engine_.add(added);
+            base += added.items.n_items;
         }
     }
 
@@ -311,7 +312,6 @@ private:
                 tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, n_factors);
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
         require(segment.n_live >= 0 && segment.n_live <= static_cast<int64_t>(n), fields.name("n_live") + " is wrong");
-        last_size_ = static_cast<int64_t>(n);
         return segment;
     }
 
@@ -346,7 +346,6 @@ private:
 
     std::vector<nb::object> kept_;
     Engine engine_;
-    int64_t last_size_ = 0;
 };
 
 // The positions of ids that are there, the base added; other positions stay as they are.
@@ -401,11 +400,12 @@ NB_MODULE(_native, m) {
     m.def("find_ids", &find_ids, array("ids"), array("by_id"), optional("removed"), "base"_a, array("wanted"),
           array("positions"), "Fills in the positions, with the base added, of those ids that are there.");
     nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")
-        .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>, nb::list>(),
+        .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>,
+                      const std::vector<nb::object>&>(),
              array("head"), "longest"_a, "longest_held"_a, "centres"_a.none(), optional("radii"), "segments"_a)
         .def("search", &BoundEngine::search, array("queries"), array("setting"), optional("entries"),
-             optional("filter"), array("answers"), "level"_a,
+             optional("row_filter"), array("answers"), "level"_a,
              "Fills in answers to all queries; returns -1, or the first query that is not finite or too long.")
-        .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("filter"),
+        .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("row_filter"),
              array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.");
 }

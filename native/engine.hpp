@@ -143,6 +143,7 @@ public:
         if (refused < n_queries) return refused;
         static thread_local Scratch scratch;
         scratch.counts.assign(static_cast<size_t>(n_queries), 0);
+        // Until `finish`, the ids of answers hold packed answers.
         std::fill_n(answers.n_scored, n_queries, 0);
         const int64_t k = std::min(answers.k, n_live_);
         const Search one = {kernels,

@@ -70,8 +70,8 @@ int16_t largest(const int16_t* products) {
                                           _mm256_max_epi16(_mm256_load_si256(sums + 2), _mm256_load_si256(sums + 3)));
     const __m128i half = _mm_max_epi16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
     // There is an instruction for the least of eight unsigned numbers: turn the order around.
-    const __m128i turned = _mm_xor_si128(half, _mm_set1_epi16(0x7fff));
-    return static_cast<int16_t>(_mm_extract_epi16(_mm_minpos_epu16(turned), 0) ^ 0x7fff);
+    const __m128i inverted = _mm_xor_si128(half, _mm_set1_epi16(0x7fff));
+    return static_cast<int16_t>(_mm_extract_epi16(_mm_minpos_epu16(inverted), 0) ^ 0x7fff);
 #else
     int16_t most = products[0];
     for (int i = 1; i < BLOCK_ITEMS; ++i) most = products[i] > most ? products[i] : most;

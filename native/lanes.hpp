@@ -1,4 +1,4 @@
-// Rows in lanes: loaded transposed, sorted, summed. Included by kernels.cpp, once a level.
+// Vectors in lanes: loaded transposed, sorted, summed. Included by kernels.cpp, once a level.
 
 // GCC's and Clang's portable vectors, of the level's register width. A wire holds one magnitude of each of LANES
 // vectors: floats that are not negative order as their bits do, and only integers have a larger and a smaller that

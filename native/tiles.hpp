@@ -301,7 +301,7 @@ void visit_rest(const TileScan& scan, int64_t group, Marked& last, Marked& next)
         }
 }
 
-// Tile 0, which holds the longest items, is for every query; then each query goes to its most tiles_between tile, and
+// Tile 0, which holds the longest items, is for every query; then each query goes to its best-bounded tile, and
 // to others until it has k answers; then, tile by tile so that codes are read once for many queries, to all tiles that
 // may hold better ones.
 void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,

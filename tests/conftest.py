@@ -14,7 +14,7 @@ import tessella as ts
 from tessella import _kernels
 
 if _kernels._native is None:
-    os.environ.setdefault("TESSELLA_SIMD", "numpy")  # without the core the twins are tested, and need not warn
+    os.environ.setdefault("TESSELLA_SIMD", "numpy")  # without the core the reference is tested, and need not warn
 
 settings.register_profile("tessella", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tessella")

@@ -172,10 +172,10 @@ def test_words_of_our_own_are_gone_from_names(word):
     assert not found
 
 
-def test_versions_are_no_states_and_the_reference_is_no_twin():
+def test_versions_are_no_states_and_the_reference_is_no_reference():
     for path in [*PYTHON_FILES, *NATIVE_FILES, ROOT / "native" / "README.md"]:
         text = path.read_text()
-        assert not re.search(r"\b_state\b|\btwins?\b", text), path.name
+        assert not re.search(r"\b_state\b|\breferences?\b", text), path.name
 
 
 def test_only_the_bindings_know_python():

@@ -17,7 +17,7 @@ LARGE = np.where(np.arange(12).reshape(4, 3) == 7, 1e300, GOOD)
 FACTOR_FUNCTIONS = {
     "Ternary.tiles": (ts.Ternary().tiles, "factors"),
     "DAry.tiles": (ts.DAry(2).tiles, "factors"),
-    "DAry.tiles, rounded": (ts.DAry(2, method="rounded").tiles, "factors"),
+    "DAry.tiles, rounded": (ts.DAry(2, algorithm="rounded").tiles, "factors"),
     "RandomTessellation.tiles": (ts.RandomTessellation(5).tiles, "factors"),
     "ExplicitTessellation.tiles": (ts.ExplicitTessellation(np.eye(3)).tiles, "factors"),
     "SparseMap.fit": (ts.SparseMap().fit, "item_factors"),
@@ -90,7 +90,7 @@ CALLS = [
     (lambda: ts.DAry(0), ValueError, "levels is 0, but must be from 1 to 127."),
     (lambda: ts.DAry(128), ValueError, "levels is 128, but must be from 1 to 127."),
     (lambda: ts.DAry("2"), TypeError, "levels is a whole number, not str."),
-    (lambda: ts.DAry(2, "best"), ValueError, "method is 'best', but must be one of 'exact', 'rounded'."),
+    (lambda: ts.DAry(2, "best"), ValueError, "algorithm is 'best', but must be one of 'exact', 'rounded'."),
     (lambda: ts.RandomTessellation(0), ValueError, "n_tiles is 0, but must be from 1 to 16777216."),
     (lambda: ts.RandomTessellation(3, -1), ValueError, "seed is -1, but must be at least 0."),
     (lambda: ts.RandomTessellation(3).tiles(GOOD, 0), ValueError, "n_nearest is 0, but must be from 1 to 16777216."),

@@ -64,7 +64,7 @@ def test_importing_does_not_warn_or_print():
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_twins_can_be_asked_for_without_a_warning():
+def test_references_can_be_asked_for_without_a_warning():
     ran = run_python(HIDE_NATIVE + "ts.Ternary().tiles([[3.0, 0.1]])", TESSELLA_SIMD="numpy")
     assert (ran.returncode, ran.stderr) == (0, "")
 

@@ -9,7 +9,7 @@ from tessella import _kernels
 
 
 def main() -> None:
-    """Map some factors and search an index through the twins."""
+    """Map some factors and search an index through the references."""
     if _kernels._native is not None:
         raise SystemExit("the native core was built after all")
     factors = np.random.default_rng(0).standard_normal((500, 24))

@@ -95,8 +95,8 @@ class Index:
             How factors become sparse vectors, for `Slots`, `candidates` and `explain`. None is
             Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
         target_recall : float, default None
-            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. `LearnedTiles` are tuned to it
-            if it or `queries` is given.
+            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. With `LearnedTiles`, the plan
+            is measured for it if it or `queries` is given, and may then be another method that is faster.
         queries : array_like of shape (n_queries, n_factors), default None
             User factors to measure with; None makes some from the items, as `tune` says.
         threads : int, default None
@@ -562,7 +562,7 @@ class Index:
     def tiles(self) -> LearnedTiles | None:
         """The tiles that were learned, or None if there are none."""
         tiling = self._version.fitted.tiling
-        return None if tiling is None else tiling.settings
+        return None if tiling is None else tiling.parameters
 
     @property
     def n_factors(self) -> int:

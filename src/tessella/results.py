@@ -23,7 +23,8 @@ class SearchResult:
     scores : ndarray of float32, shape (n_queries, k)
         Inner products of the factors as given; -inf where there is no item.
     n_scored : ndarray of int64, shape (n_queries,)
-        How many items were scored for each query; the rest was discarded.
+        How many items were scored for each query, excluded ones among them that seemed worth it; the rest was
+        discarded.
     certified : ndarray of bool, shape (n_queries,)
         Whether the answer is certified to be the true top k.
 

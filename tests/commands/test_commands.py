@@ -705,7 +705,7 @@ def test_an_interrupted_job_for_all_users_resumes(sent, code):
     process.send_signal(sent)
     _, said = process.communicate()
     assert process.returncode == code
-    assert said == "tessella: interrupted. 4 of 9 users are done and kept; the same command goes on from there.\n"
+    assert said == "tessella: interrupted. 4 of 9 users are done and kept; repeat the command to resume.\n"
     assert not Path("recs").exists()
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (

@@ -267,7 +267,7 @@ def test_bad_seen_items(tmp_path, monkeypatch):
 
 def answers(ids, users=("u", "v")):
     scores = np.array([[2.5, -0.1], [1e-30, -np.inf]], np.float32)
-    return tables.Answers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
+    return tables.UserAnswers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
 
 
 NUMBERED = answers(np.array([[4, 9], [7, -1]]), [0, 5])
@@ -310,11 +310,11 @@ def test_no_answers_are_written(tmp_path):
     empty = ts.Index.build(FACTORS).search(FACTORS[:0], 2)
     for suffix, size in (("csv", 1), ("jsonl", 0)):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.Answers(np.arange(0), empty)]))
+        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
         assert len(path.read_text().splitlines()) == size
     for suffix in ("npz", "parquet"):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.Answers(np.arange(0), empty)]))
+        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
     assert pq.read_table(tmp_path / "recs.parquet").num_rows == 0
     with np.load(tmp_path / "recs.npz") as arrays:
         assert arrays["ids"].shape == (0, 2)
@@ -324,7 +324,7 @@ def test_no_answers_are_written(tmp_path):
 def test_scores_come_back_from_text(scores):
     given_scores = np.array([scores], np.float32)
     found = ts.SearchResult(np.zeros(given_scores.shape, np.int64), given_scores, np.zeros(1), np.ones(1))
-    texts = [row[3] for row in tables.rows(tables.Answers(np.arange(1), found))]
+    texts = [row[3] for row in tables.rows(tables.UserAnswers(np.arange(1), found))]
     assert [struct.pack("<f", float(text)) for text in texts] == [struct.pack("<f", score) for score in given_scores[0]]
 
 

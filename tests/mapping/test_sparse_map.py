@@ -25,7 +25,7 @@ SCHEMAS = [
     ts.Schema(ts.Ternary(max_nonzeros=3), ts.OneHot(), threshold=0.7),
     ts.Schema(ts.DAry(3), ts.ParseTree(2), threshold=0.7, threshold_kind="relative"),
     ts.Schema(ts.DAry(2), ts.CounterTree(), threshold=0.4, rotation="principal"),
-    ts.Schema(ts.DAry(2, method="rounded"), ts.ParseTree(3), threshold=0.4, rotation="random"),
+    ts.Schema(ts.DAry(2, algorithm="rounded"), ts.ParseTree(3), threshold=0.4, rotation="random"),
     ts.Schema(ts.RandomTessellation(20), ts.OneHot(), threshold=0.5),
 ]
 

@@ -105,7 +105,7 @@ def test_rounding_keeps_lemma_2(factors, levels):
     if not len(factors):
         return
     k = factors.shape[1]
-    nearest, rounded = ts.DAry(levels).tiles(factors), ts.DAry(levels, method="rounded").tiles(factors)
+    nearest, rounded = ts.DAry(levels).tiles(factors), ts.DAry(levels, algorithm="rounded").tiles(factors)
     assert rounded.any(axis=1).all()  # erratum 6: never the zero vector
     assert (1 - cosines(nearest, rounded) <= 2 * (k + 3) / levels**2 + 1e-9).all()
     assert (cosines(factors, rounded) <= cosines(factors, nearest) + 1e-12).all()
@@ -116,7 +116,7 @@ def test_rounding_is_algorithm_4(rng):
     unit = factors / np.linalg.norm(factors.astype(np.float64), axis=1, keepdims=True)
     for levels in (1, 2, 5, 100):
         expected = np.round(levels * unit)
-        tiles = ts.DAry(levels, method="rounded").tiles(factors)
+        tiles = ts.DAry(levels, algorithm="rounded").tiles(factors)
         whole = expected.any(axis=1)
         np.testing.assert_array_equal(tiles[whole], expected[whole])
         np.testing.assert_array_equal(tiles[~whole], ts.Ternary(max_nonzeros=1).tiles(factors[~whole]))
@@ -124,14 +124,15 @@ def test_rounding_is_algorithm_4(rng):
 
 
 def test_ties_of_rounding_go_up():
-    np.testing.assert_array_equal(ts.DAry(5, method="rounded").tiles([[0.3, 0.4], [-0.3, 0.4]]), [[3, 4], [-3, 4]])
+    np.testing.assert_array_equal(ts.DAry(5, algorithm="rounded").tiles([[0.3, 0.4], [-0.3, 0.4]]), [[3, 4], [-3, 4]])
     np.testing.assert_array_equal(
-        ts.DAry(1, method="rounded").tiles([[1, 1, 1, 1], [-1, 1, -1, 1]]), [[1] * 4, [0, 1, 0, 1]]
+        ts.DAry(1, algorithm="rounded").tiles([[1, 1, 1, 1], [-1, 1, -1, 1]]), [[1] * 4, [0, 1, 0, 1]]
     )
 
 
 @pytest.mark.parametrize(
-    "tessellation", [ts.Ternary(), ts.Ternary(3), ts.DAry(3), ts.DAry(3, method="rounded"), ts.RandomTessellation(30)]
+    "tessellation",
+    [ts.Ternary(), ts.Ternary(3), ts.DAry(3), ts.DAry(3, algorithm="rounded"), ts.RandomTessellation(30)],
 )
 @given(factors=factor_matrices(elements=plain_floats()), power=st.integers(-40, 40))
 def test_only_the_direction_counts(tessellation, factors, power):
@@ -151,13 +152,13 @@ def test_neighbours_of_ternary_tiles_differ_in_one_coordinate(t):
     assert nearest == pytest.approx(1 - np.sqrt(t_smaller / (t_smaller + 1)))
 
 
-@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.DAry(2), ts.DAry(2, method="rounded")])
+@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.DAry(2), ts.DAry(2, algorithm="rounded")])
 def test_zero_rows_have_no_tile(tessellation):
     np.testing.assert_array_equal(tessellation.tiles(np.zeros((3, 4))), np.zeros((3, 4)))
     np.testing.assert_array_equal(tessellation.tiles([-0.0, 0.0]), [0, 0])
 
 
-@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.DAry(4), ts.DAry(4, method="rounded")])
+@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.DAry(4), ts.DAry(4, algorithm="rounded")])
 @pytest.mark.parametrize("k", [1, 4096])
 def test_narrow_and_wide_factors(tessellation, k, rng):
     factors = rng.standard_normal((20, k))
@@ -173,7 +174,7 @@ def test_shape_follows_the_input(tessellation):
     assert tessellation.tiles(np.zeros((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.Ternary(5), ts.DAry(3), ts.DAry(3, method="rounded")])
+@pytest.mark.parametrize("tessellation", [ts.Ternary(), ts.Ternary(5), ts.DAry(3), ts.DAry(3, algorithm="rounded")])
 def test_threads_and_batches_change_nothing(tessellation, rng, monkeypatch):
     factors = rng.standard_normal((500, 30)).astype(np.float32)
     expected = tessellation.tiles(factors, threads=1)

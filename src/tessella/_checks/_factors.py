@@ -7,6 +7,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella._kernels import core
+from tessella._norms import squared_norms
 from tessella._numbers import LARGEST_NORM, LARGEST_PRODUCT, MAX_FACTORS
 from tessella._threads import cut
 
@@ -111,7 +112,7 @@ def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.
 
 def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArray[np.float64]:
     """Norms of factors, refusing one that is too large for float32; rows are numbered from `first`."""
-    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.float64))
+    norms: NDArray[np.float64] = np.sqrt(squared_norms(factors))
     if norms.max(initial=0) > LARGEST_NORM:
         row = int(np.argmax(norms))
         raise ValueError(

@@ -45,12 +45,12 @@ class QueryFilter:
     only: NDArray[np.int64] | None
 
     @classmethod
-    def of(cls, query: int, given: Any) -> "QueryFilter":
+    def of(cls, query: int, row_filter: Any) -> "QueryFilter":
         """The part of a filter that is for one query."""
         nothing = np.zeros(0, np.int64)
-        if given is None:
+        if row_filter is None:
             return cls(None, nothing, None)
-        allowed, _, listed, starts, only = given
+        allowed, _, listed, starts, only = row_filter
         own = nothing if starts is None else listed[starts[query] : starts[query + 1]]
         return cls(allowed, nothing, own) if only and starts is not None else cls(allowed, own, None)
 

@@ -20,7 +20,7 @@ def _squares_in_stripes(values: Doubles) -> Doubles:
 
 
 def _add_tails(sketches: Doubles, factors: Floats, n_head: int, spare: float, lost: float) -> None:
-    """Put the norm of what is not in the first places, or a little more, into the next one."""
+    """Put the norm of what is not in the first coordinates, or a little more, into the next one."""
     if n_head < factors.shape[1]:
         rest = sums_of_squares(factors) * (1.0 + spare) - _squares_in_stripes(sketches)
         sketches[:, n_head] = np.sqrt(np.maximum(rest, 0.0)) + lost

@@ -38,7 +38,7 @@ class Engine:
         self.segments = list(segments)
         self.n_live = sum(segment.n_live for segment in self.segments)
 
-    def search(self, queries: Floats, setting: Any, entries: Any, given: Any, answers: Any, level: int) -> int:  # noqa: ARG002
+    def search(self, queries: Floats, setting: Any, entries: Any, row_filter: Any, answers: Any, level: int) -> int:  # noqa: ARG002
         """Fill in answers to all queries; -1, or the first query that is not finite or too long."""
         ids, scores, n_scored, certified = answers
         asked = queries.reshape(-1, self.n_factors)
@@ -51,22 +51,21 @@ class Engine:
         ids, scores = ids.reshape(len(asked), k), scores.reshape(len(asked), k)
         for number, query in enumerate(asked):
             best = Best(query, min(k, self.n_live))
-            rules = QueryFilter.of(number, given)
-            certified[number] = self._search_one(best, setting, _of_query(entries, number), rules, given)
+            n_allowed = None if row_filter is None or row_filter[0] is None else row_filter[1]
+            rules = QueryFilter.of(number, row_filter)
+            certified[number] = self._search_one(best, setting, _of_query(entries, number), rules, n_allowed)
             found = len(best.scores)
             ids[number, :found], scores[number, :found] = self._ids(best.answers), best.scores
             ids[number, found:], scores[number, found:] = -1, -np.inf
             n_scored[number] = best.n_scored
         return -1
 
-    def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, given: Any) -> bool:
+    def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, n_allowed: int | None) -> bool:
         """Fill in the best answers to one query; whether they are certified."""
         method, reach, budget, max_slots, min_overlap = setting
         few = max(numbers.FEW_ALLOWED, self.n_live // numbers.FEW_ALLOWED_SHARE)
-        listed = given is not None and given[3] is not None and given[4]
-        if not best.k or (rules.only is not None and len(rules.only) <= few):
-            return self._score_all(best, rules)
-        if not listed and rules.allowed is not None and given[1] <= few:
+        n_left = n_allowed if rules.only is None else len(rules.only)
+        if not best.k or (n_left is not None and n_left <= few):
             return self._score_all(best, rules)
         if method == SLOTS and budget == 0:
             return self._score_sharing(best, entries, rules, min_overlap)
@@ -118,15 +117,15 @@ class Engine:
         query: Floats,
         setting: Any,
         entries: Any,
-        given: Any,
-        keys: NDArray[np.uint64],
+        row_filter: Any,
+        candidates: NDArray[np.uint64],
         level: int,  # noqa: ARG002
     ) -> int:
         """Fill in the candidates of slots search for one query; how many there are."""
         _, _, _, max_slots, min_overlap = setting
-        rules = QueryFilter.of(0, given)
-        chosen = self._chosen(query, _of_query(entries, 0), rules, len(keys), max_slots, min_overlap)
-        keys[: len(chosen)] = chosen
+        rules = QueryFilter.of(0, row_filter)
+        chosen = self._chosen(query, _of_query(entries, 0), rules, len(candidates), max_slots, min_overlap)
+        candidates[: len(chosen)] = chosen
         return len(chosen)
 
     def _chosen(

@@ -1,4 +1,4 @@
-"""Changing: the commands that build an index file and change its items."""
+"""Edit: the commands that build an index file and change its items."""
 
 import enum
 from pathlib import Path
@@ -42,8 +42,8 @@ def build(
     target_recall: Annotated[
         float | None,
         typer.Option(
-            help="The share of the true top 10 to find, 0 to 1; for auto 0.95 if not given. With tiles, their reach is "
-            "chosen for it.",
+            help="The share of the true top 10 to find, 0 to 1; for auto 0.95 if not given. With tiles, the "
+            "method is then chosen for it, as tune does.",
             show_default=False,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Looking: the commands that show what is in an index file."""
+"""Inspect: the commands that show what is in an index file."""
 
 from typing import Annotated
 

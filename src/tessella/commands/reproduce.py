@@ -1,4 +1,4 @@
-"""Reproducing: the command that runs the paper's experiments again."""
+"""Reproduce: the command that runs the paper's experiments again."""
 
 import enum
 from pathlib import Path

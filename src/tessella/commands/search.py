@@ -1,4 +1,4 @@
-"""Searching: the commands that recommend items to users."""
+"""Search: the commands that recommend items to users."""
 
 import itertools
 import sys
@@ -74,11 +74,11 @@ def search(
     seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
     method = method_of(reach, budget, max_slots, exact)
 
-    def answers(n_users: int) -> Iterator[tables.Answers]:
+    def answers(n_users: int) -> Iterator[tables.UserAnswers]:
         for batch in cut(n_users, USERS_PER_BLOCK) or [slice(0, 0)]:  # where there are no users, k is still looked at
             excluded = None if seen is None else seen[batch]
             found = loaded.search(table.factors[batch], k, method=method, exclude=excluded, **given(threads=threads))
-            yield tables.Answers(names[batch], found)
+            yield tables.UserAnswers(names[batch], found)
 
     if output is not None:
         n_certified = _write(output, answers(len(names)), len(names), overwrite)
@@ -100,7 +100,7 @@ def search_all(
             "-o",
             metavar="FOLDER",
             help="Where answers go: ids.npy, scores.npy, n_scored.npy and certified.npy, a row a user. Until all "
-            "are there, its name ends in .partial, and the same command goes on where it stopped.",
+            "are there, its name ends in .partial, and after an interruption, repeat the command to resume.",
             show_default=False,
         ),
     ],
@@ -129,7 +129,7 @@ def search_all(
         )
     except (KeyboardInterrupt, SystemExit) as stop:  # by Ctrl-C, or because the process is to end
         done = answer_folder.users_done(out)
-        kept = f"{done:,} of {len(factors):,} users are done and kept; the same command goes on from there."
+        kept = f"{done:,} of {len(factors):,} users are done and kept; repeat the command to resume."
         if isinstance(stop, KeyboardInterrupt):
             raise KeyboardInterrupt(f"interrupted. {kept}" if done else "interrupted.") from None
         if done:
@@ -142,11 +142,11 @@ def search_all(
     typer.echo(f"{out}: the top {k} for {len(factors):,} users{earlier}, {quality}{speed}")
 
 
-def _write(path: Path, answers: Iterator[tables.Answers], n_users: int, overwrite: bool) -> int:
+def _write(path: Path, answers: Iterator[tables.UserAnswers], n_users: int, overwrite: bool) -> int:
     """Write answers, whole or not at all; how many are certified."""
     n_certified = 0
 
-    def watched() -> Iterator[tables.Answers]:
+    def watched() -> Iterator[tables.UserAnswers]:
         nonlocal n_certified
         for part in answers:
             yield part
@@ -171,7 +171,7 @@ def _quality(index: Index, users: NDArray[Any], seen: Any, found: SearchResult) 
     return f"{certified}, recall {share:.3f} measured with {len(chosen):,} users"
 
 
-def _show(answers: tables.Answers, n_users: int) -> None:
+def _show(answers: tables.UserAnswers, n_users: int) -> None:
     """A table of a few answers, for people."""
     shown = Table(*tables.COLUMNS, box=SIMPLE)
     for _, rows in itertools.groupby(tables.rows(answers), key=lambda row: row[0]):

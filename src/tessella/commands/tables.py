@@ -38,7 +38,7 @@ class Table(NamedTuple):
     ids: NDArray[Any] | list[str] | None
 
 
-class Answers(NamedTuple):
+class UserAnswers(NamedTuple):
     """The answers to some users.
 
     Attributes
@@ -124,15 +124,15 @@ def read_seen(path: Path, shape: tuple[int, int]) -> Any:
     return by_rows
 
 
-def writer(path: Path) -> Callable[[Path, Iterator[Answers]], None]:
+def writer(path: Path) -> Callable[[Path, Iterator[UserAnswers]], None]:
     """The function that writes answers, at least one part of them, to a file with the suffix of `path`."""
-    write: Callable[[Path, Iterator[Answers]], None] = _by_suffix(_WRITERS, path, "answers are written to")
+    write: Callable[[Path, Iterator[UserAnswers]], None] = _by_suffix(_WRITERS, path, "answers are written to")
     if write is _write_parquet:
         _arrow()
     return write
 
 
-def write_rows(file: IO[str], answers: Iterable[Answers], delimiter: str) -> None:
+def write_rows(file: IO[str], answers: Iterable[UserAnswers], delimiter: str) -> None:
     """Write answers as lines of text, under a line of column names."""
     lines = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     for number, part in enumerate(answers):
@@ -140,7 +140,7 @@ def write_rows(file: IO[str], answers: Iterable[Answers], delimiter: str) -> Non
         lines.writerows(rows(part))
 
 
-def rows(answers: Answers) -> Iterator[tuple[Any, int, Any, str]]:
+def rows(answers: UserAnswers) -> Iterator[tuple[Any, int, Any, str]]:
     """User, rank, item and score of every answer there is.
 
     As text a score has the fewest digits that tell it from other float32 numbers.
@@ -295,7 +295,7 @@ def _refuse_missing(path: Path, columns: list[Any]) -> None:
         raise ValueError(f"{path} has missing values, but every id and every factor must be there.")
 
 
-def _columns(answers: Answers) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.float32]]:
+def _columns(answers: UserAnswers) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.float32]]:
     """User, rank, item and score of every answer there is."""
     ids, scores = answers.found.ids, answers.found.scores
     there = scores > -np.inf
@@ -303,19 +303,19 @@ def _columns(answers: Answers) -> tuple[NDArray[Any], NDArray[np.int64], NDArray
     return answers.users[users], ranks + 1, ids[there], scores[there]
 
 
-def _write_csv(path: Path, answers: Iterator[Answers]) -> None:
+def _write_csv(path: Path, answers: Iterator[UserAnswers]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, answers, ",")
 
 
-def _write_jsonl(path: Path, answers: Iterator[Answers]) -> None:
+def _write_jsonl(path: Path, answers: Iterator[UserAnswers]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for part in answers:
             for *values, score in rows(part):
                 file.write(json.dumps(dict(zip(COLUMNS, (*values, float(score)), strict=True))) + "\n")
 
 
-def _write_npz(path: Path, answers: Iterator[Answers]) -> None:
+def _write_npz(path: Path, answers: Iterator[UserAnswers]) -> None:
     parts = [part.found.arrays() for part in answers]
     found = {name: np.concatenate([part[name] for part in parts]) for name in SearchResult.FIELDS}
     if found["ids"].dtype == object:  # texts, and None where there is no item: files hold no objects
@@ -324,7 +324,7 @@ def _write_npz(path: Path, answers: Iterator[Answers]) -> None:
         np.savez(file, **found)  # type: ignore[arg-type]
 
 
-def _write_parquet(path: Path, answers: Iterator[Answers]) -> None:
+def _write_parquet(path: Path, answers: Iterator[UserAnswers]) -> None:
     arrow, _, parquet = _arrow()
     first = next(answers)
     kinds = [arrow.int64() if array.dtype.kind == "i" else arrow.string() for array in (first.users, first.found.ids)]

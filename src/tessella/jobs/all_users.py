@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from tessella import _checks
+from tessella import _checks, _files
 from tessella._threads import cut
 from tessella.jobs import answer_folder
 from tessella.jobs.progress import bar
@@ -59,42 +59,41 @@ class Users:
     def __len__(self) -> int:
         return len(self.factors)
 
-    def block(self, rows: slice) -> NDArray[np.float32]:
+    def block(self, some: slice) -> NDArray[np.float32]:
         """Checked factors of some users."""
-        return _checks.block(self.factors, rows, self.name)
+        return _checks.block(self.factors, some, self.name)
 
-    def filters(self, rows: slice) -> tuple[Any, Any]:
+    def filters(self, some: slice) -> tuple[Any, Any]:
         """What is excluded and allowed for some users, as a search takes it."""
-        exclude = None if self.exclude is None else self.exclude[rows]
-        return exclude, self.allow[rows] if self.allow_by_user and rows.stop > rows.start else self._common_allow()
+        exclude = None if self.exclude is None else self.exclude[some]
+        if not self.allow_by_user:
+            return exclude, self.allow
+        return exclude, self.allow[some] if some.stop > some.start else None
 
-    def _common_allow(self) -> Any:
-        return None if self.allow_by_user else self.allow
-
-    def check(self, version: Version, rows: slice) -> None:
+    def check(self, version: Version, some: slice) -> None:
         """Refuse bad factors and filters of some users."""
-        _checks.products_fit(self.block(rows), version.longest, self.name, rows.start)
-        for name, lists in self._listed(rows).items():
+        _checks.products_fit(self.block(some), version.longest, self.name, some.start)
+        for name, lists in self._listed(some).items():
             for ids in _checks.id_lists(lists, name, len(lists)):
                 version.same_kind(ids)
 
-    def digest(self, rows: slice) -> str:
+    def digest(self, some: slice) -> str:
         """The digest of what is asked for some users."""
-        parts: list[Any] = [self.block(rows)]
+        parts: list[Any] = [self.block(some)]
         if _checks.is_sparse(self.exclude):
-            seen = self.exclude[rows]
+            seen = self.exclude[some]
             parts += [seen.indptr.astype(np.int64), seen.indices.astype(np.int64), seen.data != 0]
-        for name, lists in self._listed(rows).items():
+        for name, lists in self._listed(some).items():
             parts += [name, *map(np.unique, _checks.id_lists(lists, name, len(lists)))]
         return fingerprint(*parts)
 
-    def _listed(self, rows: slice) -> dict[str, Any]:
+    def _listed(self, some: slice) -> dict[str, Any]:
         """Filters that are a sequence of ids for each of some users."""
         listed = {}
         if self.exclude is not None and not _checks.is_sparse(self.exclude):
-            listed["exclude"] = self.exclude[rows]
+            listed["exclude"] = self.exclude[some]
         if self.allow_by_user:
-            listed["allow"] = self.allow[rows]
+            listed["allow"] = self.allow[some]
         return listed
 
     def per_block(self, version: Version, k: int) -> int:
@@ -126,15 +125,15 @@ def search_all(
     path = _path(out, overwrite, progress)
     users = Users.of(version, user_factors, exclude, allow)
 
-    def answer(rows: slice) -> SearchResult:
-        return search(version, users.block(rows), k, method, *users.filters(rows), threads)
+    def answer(some: slice) -> SearchResult:
+        return search(version, users.block(some), k, method, *users.filters(some), threads)
 
     none = answer(slice(0, 0))  # refuses what it would refuse later
     k = none.ids.shape[1]
     per_block = users.per_block(version, k)
     blocks = cut(len(users), per_block)
-    for rows in blocks:
-        users.check(version, rows)
+    for some in blocks:
+        users.check(version, some)
     if path is not None:
         request = _request(version, users, k, method)
         if version.text_ids:
@@ -142,17 +141,17 @@ def search_all(
         asked = users.digest
         with answer_folder.opened(path, request, none, asked, per_block=per_block, overwrite=overwrite) as folder:
             with bar(len(users), begun=folder.done.n_users, shown=progress) as advance:
-                for rows in folder.left():
-                    folder.put(rows, asked(rows), answer(rows))
-                    advance(rows.stop - rows.start)
+                for some in folder.left():
+                    folder.put(some, asked(some), answer(some))
+                    advance(some.stop - some.start)
             return folder.finish(overwrite=overwrite)
     n_kept = 0 if callable(out) else len(users)
     result = SearchResult(*(np.empty((n_kept, *part.shape[1:]), part.dtype) for part in none.arrays().values()))
     take = out if callable(out) else functools.partial(_fill, result)
     with bar(len(users), shown=progress) as advance:
-        for rows in blocks:
-            take(rows.start, answer(rows))
-            advance(rows.stop - rows.start)
+        for some in blocks:
+            take(some.start, answer(some))
+            advance(some.stop - some.start)
     return None if callable(out) else result
 
 
@@ -196,6 +195,7 @@ def _fill(result: SearchResult, first: int, found: SearchResult) -> None:
 
 def _mapped(path: str | os.PathLike[str]) -> NDArray[Any]:
     """The array in a .npy file, left there."""
+    _files.check_readable(Path(path))
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:

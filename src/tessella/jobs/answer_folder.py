@@ -33,7 +33,7 @@ JOB = "job.json"
 ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
 LOCKED = next(iter(ARRAYS.values()))  # the array whose file the job that fills a folder holds locked
 MOST_PER_BLOCK = 2**20
-_WORDS = {"n_users": "number of users", "tessella": "version of tessella", "options": "choice of options"}
+_WORDS = {"n_users": "number of users", "tessella": "version of tessella"}
 
 
 class Done(NamedTuple):
@@ -49,8 +49,8 @@ class _Unfit(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The rows of one array, in an open .npy file."""
+class _ArrayFile:
+    """One array, with a part for each user, in an open .npy file."""
 
     file: BinaryIO
     begin: int  # where they begin
@@ -69,7 +69,7 @@ class _Rows:
 
     @classmethod
     def open(cls, file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...]) -> Self:
-        """The rows of a file that `create` wrote; ValueError if it did not."""
+        """The array of a file that `create` wrote; ValueError if it did not."""
         file.seek(0)
         np.lib.format.read_magic(file)
         found = np.lib.format.read_array_header_1_0(file)
@@ -78,26 +78,26 @@ class _Rows:
         return cls(file, file.tell(), kind, shape)
 
     @property
-    def _row_bytes(self) -> int:
+    def _user_bytes(self) -> int:
         return self.kind.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
 
     def reserve(self) -> None:
-        """Take the room for all rows now, where the system can, rather than find out later that there is none."""
-        size = self.begin + self.shape[0] * self._row_bytes
+        """Take the room for all users now, where the system can, rather than find out later that there is none."""
+        size = self.begin + self.shape[0] * self._user_bytes
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.file.fileno(), 0, size)
 
     def write(self, first: int, values: NDArray[Any]) -> None:
-        """Put rows where they belong."""
+        """Put the parts of some users where they belong."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-        _write_at(self.file, self.begin + first * self._row_bytes, data)
+        _write_at(self.file, self.begin + first * self._user_bytes, data)
 
-    def read(self, rows: slice) -> NDArray[Any]:
+    def read(self, users: slice) -> NDArray[Any]:
         """Rows as they were written; a file that was cut off gives fewer."""
-        self.file.seek(self.begin + rows.start * self._row_bytes)
-        data = self.file.read((rows.stop - rows.start) * self._row_bytes)
-        whole = len(data) // max(1, self._row_bytes)
-        return np.frombuffer(data, self.kind, whole * self._row_bytes // self.kind.itemsize).reshape(
+        self.file.seek(self.begin + users.start * self._user_bytes)
+        data = self.file.read((users.stop - users.start) * self._user_bytes)
+        whole = len(data) // max(1, self._user_bytes)
+        return np.frombuffer(data, self.kind, whole * self._user_bytes // self.kind.itemsize).reshape(
             whole, *self.shape[1:]
         )
 
@@ -112,12 +112,12 @@ class AnswerFolder:
     """A partial folder under way. Open it with `opened`, `put` blocks in order, then `finish`."""
 
     def __init__(
-        self, path: Path, request: Mapping[str, Any], rows: dict[str, _Rows], per_block: int, done: Done
+        self, path: Path, request: Mapping[str, Any], files: dict[str, _ArrayFile], per_block: int, done: Done
     ) -> None:
         self.path = path
         self.partial = _partial(path)
         self.request = request
-        self.rows = rows
+        self.files = files
         self.per_block = per_block
         self.done = self._synced = done
         self._synced_at = time.monotonic()
@@ -126,13 +126,13 @@ class AnswerFolder:
         """The blocks of users that are not done, as the job was begun with them."""
         return cut(self.request["n_users"], self.per_block, self.done.n_users)
 
-    def put(self, rows: slice, asked: str, found: SearchResult) -> None:
+    def put(self, users: slice, asked: str, found: SearchResult) -> None:
         """Add the answers to a block of users; `asked` is the digest of what was asked."""
         parts = self._as_stored(found)
         with self._one_sentence():
             for name, part in parts.items():
-                self.rows[name].write(rows.start, part)
-        self.done = _further(self.done, rows.stop, asked, parts)
+                self.files[name].write(users.start, part)
+        self.done = _further(self.done, users.stop, asked, parts)
         if time.monotonic() - self._synced_at > SECONDS_BETWEEN_SYNCS:
             with self._one_sentence():
                 self.sync()
@@ -140,7 +140,7 @@ class AnswerFolder:
     def _as_stored(self, found: SearchResult) -> dict[str, NDArray[Any]]:
         ids = found.ids
         if ids.dtype == object:  # texts, and None where there is no item: files hold no objects
-            ids = np.where(found.scores > -np.inf, ids, "").astype(self.rows["ids"].kind)
+            ids = np.where(found.scores > -np.inf, ids, "").astype(self.files["ids"].kind)
         return found.arrays() | {"ids": ids}
 
     def sync(self) -> None:
@@ -148,7 +148,7 @@ class AnswerFolder:
         done = self.done
         if done == self._synced:
             return
-        for part in self.rows.values():
+        for part in self.files.values():
             os.fsync(part.file.fileno())
         _write_job(self.partial, self.request, self.per_block, done)
         self._synced, self._synced_at = done, time.monotonic()
@@ -164,7 +164,7 @@ class AnswerFolder:
 
     def close(self) -> None:
         """Let the files go."""
-        for part in self.rows.values():
+        for part in self.files.values():
             part.file.close()
 
     def stop(self) -> None:
@@ -228,7 +228,7 @@ def opened(
         with folder._one_sentence():
             for left in _files.leftovers(folder.partial / JOB):
                 left.unlink()
-            for part in folder.rows.values():
+            for part in folder.files.values():
                 part.reserve()
         yield folder
     except BaseException:
@@ -327,20 +327,20 @@ def _begun(
     with contextlib.ExitStack() as files:
         try:
             _write_job(partial, request, per_block, done)
-            rows = {}
+            arrays = {}
             for name, part in kinds.arrays().items():
                 file = locked
                 if ARRAYS[name] != LOCKED:
                     (partial / ARRAYS[name]).unlink(missing_ok=True)
                     file = files.enter_context((partial / ARRAYS[name]).open("xb+", buffering=0))
-                rows[name] = _Rows.create(file, part.dtype, (request["n_users"], *part.shape[1:]))
+                arrays[name] = _ArrayFile.create(file, part.dtype, (request["n_users"], *part.shape[1:]))
             for folder in (partial, partial.parent):
                 _files.sync_folder(folder)
         except BaseException:
             _discard(partial)
             raise
         files.pop_all()
-    return AnswerFolder(path, request, rows, per_block, done)
+    return AnswerFolder(path, request, arrays, per_block, done)
 
 
 def _discard(partial: Path) -> None:
@@ -389,45 +389,45 @@ def _resumed(
         if not done.n_users:
             return None
         with contextlib.ExitStack() as files:
-            rows = {
-                name: _opened_rows(partial, files, locked, name, part.dtype, (request["n_users"], *part.shape[1:]))
+            arrays = {
+                name: _opened_array(partial, files, locked, name, part.dtype, (request["n_users"], *part.shape[1:]))
                 for name, part in kinds.arrays().items()
             }
-            _compare(rows, per_block, done, asked_of)
+            _compare(arrays, per_block, done, asked_of)
             files.pop_all()
     except _Unfit as reason:
         if not overwrite:
             raise _refused(partial, reason) from None
         _refuse_foreign(partial)
         return None
-    return AnswerFolder(path, request, rows, per_block, done)
+    return AnswerFolder(path, request, arrays, per_block, done)
 
 
-def _opened_rows(
+def _opened_array(
     partial: Path,
     files: contextlib.ExitStack,
     locked: BinaryIO,
     name: str,
     kind: np.dtype[Any],
     shape: tuple[int, ...],
-) -> _Rows:
-    """The rows of one array of a partial folder."""
+) -> _ArrayFile:
+    """One array of a partial folder."""
     path = partial / ARRAYS[name]
     try:
         _files.check_readable(path)
         file = locked if path.name == LOCKED else files.enter_context(path.open("rb+", buffering=0))
-        return _Rows.open(file, kind, shape)
+        return _ArrayFile.open(file, kind, shape)
     except FileNotFoundError:
         raise _damage(f"there is no {path.name}") from None
     except ValueError:
         raise _damage(f"{path.name} is not as it was written") from None
 
 
-def _compare(rows: Mapping[str, _Rows], per_block: int, done: Done, asked_of: Callable[[slice], str]) -> None:
+def _compare(arrays: Mapping[str, _ArrayFile], per_block: int, done: Done, asked_of: Callable[[slice], str]) -> None:
     """Refuse answers that have changed, and users or filters that are others than those answered."""
     seen = Done(0, "", "")
     for block in cut(done.n_users, per_block):
-        parts = {name: part.read(block) for name, part in rows.items()}
+        parts = {name: part.read(block) for name, part in arrays.items()}
         seen = _further(seen, block.stop, asked_of(block), parts)
     if seen.answered != done.answered:
         raise _damage("its answers are not as they were written")

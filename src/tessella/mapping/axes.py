@@ -36,7 +36,7 @@ def _products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
     n, width = left.shape
     rows = 2**18 // (width * right.shape[1])
     whole = n - n % rows
-    turned = np.ascontiguousarray(left[:whole].reshape(-1, rows, width).transpose(0, 2, 1))
+    transposed = np.ascontiguousarray(left[:whole].reshape(-1, rows, width).transpose(0, 2, 1))
     pieces = np.ascontiguousarray(right[:whole]).reshape(-1, rows, right.shape[1])
-    products: NDArray[np.float64] = np.matmul(turned, pieces).sum(axis=0) + left[whole:].T.copy() @ right[whole:]
+    products: NDArray[np.float64] = np.matmul(transposed, pieces).sum(axis=0) + left[whole:].T.copy() @ right[whole:]
     return products

@@ -100,8 +100,8 @@ class Schema:
 
     def _key(self) -> tuple[object, ...]:
         rotation = self.rotation
-        turned = (rotation.shape, rotation.tobytes()) if isinstance(rotation, np.ndarray) else rotation
-        return (self.tessellation, self.slot_map, self.threshold, self.threshold_kind, turned, self.rotation_seed)
+        matrix = (rotation.shape, rotation.tobytes()) if isinstance(rotation, np.ndarray) else rotation
+        return (self.tessellation, self.slot_map, self.threshold, self.threshold_kind, matrix, self.rotation_seed)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self._key() == other._key()
@@ -163,6 +163,8 @@ def _from_plain(value: object, name: str) -> Any:
     kind = parts.pop("kind", None)
     if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{name} is of kind {kind!r}, but must be one of {', '.join(kinds)}.")
+    if kind == "DAry" and "method" in parts:
+        parts["algorithm"] = parts.pop("method")  # before format 3
     wanted = {part.name for part in fields(kinds[kind])}
     if set(parts) != wanted:
         listed = ", ".join(sorted(wanted)) or "nothing else"

@@ -224,8 +224,8 @@ def _given_rotation(schema: Schema, n_factors: int) -> NDArray[np.float64] | Non
 @functools.lru_cache(maxsize=4)
 def _random_rotation(n_factors: int, seed: int) -> NDArray[np.float64]:
     drawn = np.random.default_rng(seed).standard_normal((n_factors, n_factors))
-    turned, triangle = np.linalg.qr(drawn)
-    rotation = np.ascontiguousarray(turned * np.sign(np.diag(triangle)))
+    orthogonal, triangle = np.linalg.qr(drawn)
+    rotation = np.ascontiguousarray(orthogonal * np.sign(np.diag(triangle)))
     rotation.flags.writeable = False
     return rotation
 

@@ -154,7 +154,7 @@ class DAry(_BlockTiles):
     levels : int
         D, from 1 to 127. More levels lie closer to the factor (see docs/how-it-works.md) and cost more time and
         slots. ``DAry(1)`` equals `Ternary`. Fixed once items are mapped.
-    method : {"exact", "rounded"}, default "exact"
+    algorithm : {"exact", "rounded"}, default "exact"
         "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): coordinates of the unit factor
         rounded one by one; where all would be zero, the largest becomes +-1. It takes less time and lies much further
         from the factor. Fixed once items are mapped.
@@ -164,22 +164,22 @@ class DAry(_BlockTiles):
     >>> import tessella as ts
     >>> ts.DAry(3).tiles([[0.1, -2.0, 1.5]])
     array([[ 0, -3,  2]], dtype=int8)
-    >>> ts.DAry(3, method="rounded").tiles([[0.1, -2.0, 1.5]])
+    >>> ts.DAry(3, algorithm="rounded").tiles([[0.1, -2.0, 1.5]])
     array([[ 0, -2,  2]], dtype=int8)
     """
 
     levels: int
-    method: str = "exact"
+    algorithm: str = "exact"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
         object.__setattr__(self, "levels", _checks.levels(self.levels))
-        _checks.one_of(self.method, "method", ("exact", "rounded"))
+        _checks.one_of(self.algorithm, "algorithm", ("exact", "rounded"))
 
     def _fill_tiles(self, block: NDArray[np.float32], tiles: NDArray[np.int8]) -> None:
         """Fill `tiles` for checked, C-ordered factors."""
         running = core()
-        running.kernels.dary_tiles(block, self.levels, self.method == "exact", tiles, running.level)
+        running.kernels.dary_tiles(block, self.levels, self.algorithm == "exact", tiles, running.level)
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ def factorise(
     shape = ratings.n_users, ratings.n_items
     seen = ratings.users[learned], ratings.items[learned]
     table = scipy.sparse.csr_array((ratings.ratings[learned] - mean, seen), shape=shape)
-    turned = scipy.sparse.csr_array(table.T)
+    transposed = scipy.sparse.csr_array(table.T)
 
     users = np.zeros((shape[0], width + 1))
     items = np.concatenate([rng.normal(0, 0.1, (shape[1], width)), np.zeros((shape[1], 1))], axis=1)
@@ -97,7 +97,7 @@ def factorise(
     errors = [error()] if hidden.any() else []
     for _ in range(sweeps):
         users = _solved(table, items, penalty)
-        items = _solved(turned, users, penalty)
+        items = _solved(transposed, users, penalty)
         if hidden.any():
             errors.append(error())
     size = float(np.mean(items[:, -1] ** 2)) ** 0.25 or 1.0

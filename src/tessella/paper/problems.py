@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella._numbers import MAX_FACTORS
-from tessella.commands import tables
 from tessella.datasets import DATA_VARIABLE, Ratings, movielens
 from tessella.paper.factorise import Factors, factorise, factorise_implicit
 
@@ -248,8 +247,8 @@ def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: floa
     folder = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     problems = []
     for file in sorted((folder / "factors").glob("*/users.npy")) if folder else []:
-        users = tables.read_factors(file).factors
-        items = tables.read_factors(file.with_name("items.npy"), users.shape[1]).factors
+        users = _factors_in(file)
+        items = _factors_in(file.with_name("items.npy"), users.shape[1])
         if len(items) < FEWEST_ITEMS or not len(users):
             raise ValueError(
                 f"{file.parent} holds factors of {len(users)} users and {len(items)} items, but at least 1 and "
@@ -260,3 +259,8 @@ def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: floa
         facts = {"seeds": [draw.seed for draw in draws]}
         problems.append(Problem(name, f"Ready-made factors {name}", draws, target, facts))
     return problems
+
+
+def _factors_in(path: Path, n_factors: int | None = None) -> NDArray[np.float32]:
+    """The checked factors in a .npy file."""
+    return _checks.all_factors(np.load(path, mmap_mode="r"), str(path), n_factors)

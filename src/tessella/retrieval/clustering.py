@@ -5,10 +5,11 @@ and the seed, not on threads or SIMD levels.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tessella._norms import squared_norms
 
 SEEDING_ROUNDS = 4
 ROUNDS = 8
@@ -46,12 +47,6 @@ def _squared_distances(
     points: NDArray[np.float32], centres: NDArray[np.float32], assign: Assign
 ) -> NDArray[np.float64]:
     return squared_norms(points - centres[assign(points, centres)])
-
-
-def squared_norms(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """The squared norm of each row, summed in double."""
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return squares
 
 
 def _means(

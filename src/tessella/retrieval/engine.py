@@ -1,6 +1,6 @@
 """Engine: one version's arrays, and every way to search them in one call.
 
-Which engine runs, the native one or its NumPy reference, is chosen here and nowhere else.
+`_kernels` chooses whether it is the native one or its NumPy reference; both have this face.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Engine:
         queries: NDArray[np.float32],
         setting: Setting,
         entries: Entries | None,
-        allowed: Filter | None,
+        row_filter: Filter | None,
         answers: tuple[Any, ...],
     ) -> int:
         """Fill in the answers to all queries; -1, or the first query that is not finite or too long.
@@ -85,17 +85,17 @@ class Engine:
             The method.
         entries : tuple of arrays, or None
             The sparse map of the queries, for slots.
-        allowed : Filter or None
+        row_filter : Filter or None
             Which rows may answer.
         answers : Answers, or tuple of the same arrays
             What to fill.
         """
-        refused: int = self._handle.search(queries, setting, entries, allowed, answers, self._level)
+        refused: int = self._handle.search(queries, setting, entries, row_filter, answers, self._level)
         return refused
 
     def choose(
-        self, query: NDArray[np.float32], setting: Setting, entries: Entries, keys: NDArray[np.uint64]
+        self, query: NDArray[np.float32], setting: Setting, entries: Entries, candidates: NDArray[np.uint64]
     ) -> NDArray[np.uint64]:
-        """The candidates of slots search for one query, at most as many as there are keys, in no order."""
-        count = self._handle.choose(query, setting, entries, None, keys, self._level)
-        return keys[:count]
+        """The candidates of slots search for one query, at most as many as there is room for, in no order."""
+        count = self._handle.choose(query, setting, entries, None, candidates, self._level)
+        return candidates[:count]

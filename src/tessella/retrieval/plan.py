@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from tessella import _checks
 
+EXACT, TILES, SLOTS = range(3)  # as the engine numbers methods
 BUDGET_PER_ANSWER = 40
 MAX_SLOTS = 24
 
@@ -13,7 +14,7 @@ MAX_SLOTS = 24
 class Setting(NamedTuple):
     """A method as the engine takes it."""
 
-    method: int  # 0 exact, 1 tiles, 2 slots
+    method: int  # EXACT, TILES or SLOTS
     reach: float = 0.0
     budget: int = 0  # 0 for all items that share enough slots
     max_slots: int = 1
@@ -130,21 +131,23 @@ class Slots:
 
 
 Method: TypeAlias = Exact | Tiles | Slots
-_EXACT = Setting(0)
+_EXACT_SETTING = Setting(EXACT)
 
 
 def setting_for(method: Method, k: int, n_items: int, n_factors: int) -> Setting:
     """A method for the top k of so many items, in numbers."""
     if isinstance(method, Tiles):
-        return Setting(1, reach=method.reach)
+        return Setting(TILES, reach=method.reach)
     if isinstance(method, Exact):
-        return _EXACT
+        return _EXACT_SETTING
     max_slots = n_factors if method.max_slots == "all" else min(method.max_slots or MAX_SLOTS, n_factors)
     overlap = min(method.min_overlap, n_factors + 1)
     if method.budget == "all":
-        return Setting(2, budget=0, max_slots=max_slots, min_overlap=overlap)
+        return Setting(SLOTS, budget=0, max_slots=max_slots, min_overlap=overlap)
     budget = max(k, BUDGET_PER_ANSWER * k if method.budget is None else method.budget)
-    return _EXACT if budget >= n_items else Setting(2, budget=budget, max_slots=max_slots, min_overlap=overlap)
+    if budget >= n_items:
+        return _EXACT_SETTING
+    return Setting(SLOTS, budget=budget, max_slots=max_slots, min_overlap=overlap)
 
 
 class Trial(NamedTuple):

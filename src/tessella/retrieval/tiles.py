@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from tessella import _checks
 from tessella._cached import cached
 from tessella._kernels import core
+from tessella._norms import squared_norms
 from tessella._numbers import GROUP_ITEMS, LARGEST_BOUND, LEAST_NORMAL_FLOAT, NORM_SPARE, rounding_share
 from tessella._threads import cut, run_blocks, thread_count
-from tessella.retrieval.clustering import learn_centres, squared_norms
+from tessella.retrieval.clustering import learn_centres
 
 ITEMS_AT_ONCE = 2**12
 LONG = 3.0  # times the root mean square of norms
@@ -129,28 +130,28 @@ class TileCodes:
 class Tiling:
     """Centres that were learned, and who goes where."""
 
-    settings: LearnedTiles
+    parameters: LearnedTiles
     centres: NDArray[np.float32]  # (n_tiles, n_factors) by falling norm
     long_norm: float  # longer items go to tile 0
 
     @classmethod
-    def learn(cls, factors: NDArray[np.float32], settings: LearnedTiles, threads: int) -> Self:
+    def learn(cls, factors: NDArray[np.float32], parameters: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
         squares = squared_norms(factors)
         n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
         cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)
-        n_tiles = settings.count_for(len(ordinary))
-        rng = np.random.default_rng(settings.seed)
+        n_tiles = parameters.count_for(len(ordinary))
+        rng = np.random.default_rng(parameters.seed)
         sample = np.sort(rng.permutation(ordinary)[: max(POINTS_PER_TILE * n_tiles, 1)])
 
         def assign(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int32]:
-            return cls(settings, centres, np.inf).nearest(points, threads)
+            return cls(parameters, centres, np.inf).nearest(points, threads)
 
-        centres = learn_centres(factors[sample], n_tiles, settings.seed, assign)
+        centres = learn_centres(factors[sample], n_tiles, parameters.seed, assign)
         return cls(
-            settings, np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")]), long_norm
+            parameters, np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")]), long_norm
         )
 
     @cached
@@ -189,7 +190,7 @@ class Tiling:
         """
         first = self.nearest(factors, threads)
         columns = [first + 1]
-        if self.settings.spill > 1 and len(self.centres) > 1:
+        if self.parameters.spill > 1 and len(self.centres) > 1:
             beyond = factors + np.float32(BEYOND) * (factors - self.centres[first])
             columns.append(self.nearest(beyond, threads, taken=first) + 1)
         tiles = np.stack(columns, axis=1)
@@ -269,7 +270,7 @@ class TiledItems:
 
 
 def code_size(n_factors: int) -> int:
-    """Places of a code: one for each coordinate, and one more if that is odd."""
+    """Coordinates of a code: one for each coordinate, and one more if that is odd."""
     return n_factors + n_factors % 2
 
 

@@ -7,7 +7,7 @@ from tessella._kernels import core
 from tessella._packing import candidate_positions
 from tessella._threads import cut
 from tessella.results import Explanation, SharedSlot
-from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS, Setting, Slots
+from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS, SLOTS, Setting, Slots
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14
@@ -67,9 +67,9 @@ def _rank(version: Version, query: NDArray[np.float32], score: float, row: int) 
 
 def _candidate_rank(version: Version, query: NDArray[np.float32], position: int, max_slots: int) -> int | None:
     """The number of the item among those that slots search could choose, from 1, or None if it is not one."""
-    setting = Setting(2, budget=version.n_live, max_slots=min(max_slots, version.fitted.n_factors))
-    keys = np.empty(version.n_live, np.uint64)
+    setting = Setting(SLOTS, budget=version.n_live, max_slots=min(max_slots, version.fitted.n_factors))
+    room = np.empty(version.n_live, np.uint64)
     entries = version.fitted.query_mapper.entries(query[None])
-    ranked = np.sort(version.engine.choose(query, setting, entries, keys))[::-1]
+    ranked = np.sort(version.engine.choose(query, setting, entries, room))[::-1]
     at = np.flatnonzero(candidate_positions(ranked) == position)
     return int(at[0]) + 1 if at.size else None

@@ -9,7 +9,7 @@ from tessella import _checks
 from tessella._threads import cut, run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Answers, Filter
-from tessella.retrieval.plan import Exact, Method, Setting, Slots, Tiles, setting_for
+from tessella.retrieval.plan import SLOTS, Exact, Method, Setting, Slots, Tiles, setting_for
 from tessella.search.filters import filter_for
 from tessella.versions.version import Version
 
@@ -55,25 +55,25 @@ def search(
     else:
         _check_method(version, method)
     setting = setting_for(method, k, version.n_live, version.fitted.n_factors)
-    rows = None
+    row_filter = None
     if exclude is not None or allow is not None:
-        rows = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
+        row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
     if single:
-        found, refused = _search_one(version, array, k, method, setting, rows)
+        found, refused = _search_one(version, array, k, method, setting, row_filter)
     else:
-        found, refused = _search_many(version, array, k, method, setting, rows, n_threads, queries_per_call)
+        found, refused = _search_many(version, array, k, method, setting, row_filter, n_threads, queries_per_call)
     if refused >= 0:
         _refuse(version, np.atleast_2d(given), np.atleast_2d(array), refused)
     return found
 
 
 def _search_one(
-    version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, rows: Filter | None
+    version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, row_filter: Filter | None
 ) -> tuple[SearchResult, int]:
     ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     n_scored, certified = np.empty(1, np.int64), np.empty(1, np.bool_)
-    entries = _entries(version, query[None], method) if setting.method == 2 else None
-    refused = version.engine.search(query, setting, entries, rows, (ids, scores, n_scored, certified))
+    entries = _entries(version, query[None], method) if setting.method == SLOTS else None
+    refused = version.engine.search(query, setting, entries, row_filter, (ids, scores, n_scored, certified))
     found = version.text_ids_at(ids) if version.text_ids and refused < 0 else ids
     return SearchResult(found, scores, n_scored[0], certified[0]), refused
 
@@ -84,7 +84,7 @@ def _search_many(
     k: int,
     method: Method,
     setting: Setting,
-    rows: Filter | None,
+    row_filter: Filter | None,
     threads: int | None,
     queries_per_call: int | None,
 ) -> tuple[SearchResult, int]:
@@ -94,8 +94,8 @@ def _search_many(
 
     def answer(part: slice) -> None:
         asked = queries[part]
-        entries = _entries(version, asked, method) if setting.method == 2 else None
-        own = None if rows is None else rows.of_queries(part)
+        entries = _entries(version, asked, method) if setting.method == SLOTS else None
+        own = None if row_filter is None else row_filter.of_queries(part)
         bad = engine.search(asked, setting, entries, own, answers.of_queries(part))
         if bad >= 0:
             refused.append(part.start + bad)

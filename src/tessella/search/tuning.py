@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
+from tessella._norms import squared_norms
 from tessella._numbers import LARGEST_PRODUCT
-from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Slots, Tiles, Trial
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.search.recall import recall
@@ -66,7 +66,7 @@ def tiles_to_rebuild(version: Version) -> LearnedTiles | None:
     plan, tiling = version.plan, version.fitted.tiling
     if plan.automatic and plan.target_recall is not None:
         return LearnedTiles() if may_gain(version.n_live, plan.target_recall) else None
-    return None if tiling is None else tiling.settings
+    return None if tiling is None else tiling.parameters
 
 
 def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Version:

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._norms import squared_norms
 from tessella._threads import cut
 from tessella.results import Drift
-from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.tiles import MOST_LONG, Tiling
 from tessella.versions.version import Version
 
@@ -83,6 +83,6 @@ def _squared_distances(version: Version, tiling: Tiling, positions: NDArray[np.i
 
 
 def _live(version: Version, *, new: bool) -> NDArray[np.int64]:
-    """Places of the items that are there and are new, or are not, in the order in which they came."""
+    """Positions of the items that are there and are new, or are not, in the order in which they came."""
     positions = version.live_positions
     return positions[version.is_new_at(positions) == new] if len(positions) else positions

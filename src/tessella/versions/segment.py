@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tessella import _reference
 from tessella._kernels import core
+from tessella._norms import squared_norms
 from tessella._numbers import NORM_SPARE
 from tessella._threads import cut, give_way, run_blocks
-from tessella.retrieval.clustering import squared_norms
 from tessella.retrieval.codes import ITEMS_AT_ONCE, ExactCodes
 from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.postings import Entries, Postings

@@ -38,7 +38,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
         "plan": plan_to_json(version.plan),
     }
     if fitted.tiling is not None:
-        facts |= {"tiles": fitted.tiling.settings.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
+        facts |= {"tiles": fitted.tiling.parameters.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
         arrays["centres"] = fitted.tiling.centres
     if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
         arrays["rotation"] = fitted.sparse_map.rotation_

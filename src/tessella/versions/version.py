@@ -164,4 +164,4 @@ class Version:
         total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
         for segment in self.segments:
             total = {name: total[name] + part for name, part in segment.memory().items()}
-        return total | {"fitted state": self.fitted.nbytes}
+        return total | {"fitted": self.fitted.nbytes}
