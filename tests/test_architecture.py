@@ -18,22 +18,12 @@ TREES = {path: ast.parse(path.read_text()) for path in PYTHON_FILES}
 
 OLD_WORDS = ("asker", "filed", "hope", "nears", "served", "terse", "turned")
 ALLOWED = {("filed", "paper")}  # how often a method files an item there: a key of docs/paper-results.json
-BROKEN = {  # what is still to be put right; a test that passes again says so
-    "paper": "paper/problems.py reads factors by commands/tables.py",
-    "turned": "mapping/axes.py, schema.py, sparse_map.py, paper/factorise.py and exact.hpp have variables of that name",
-}
 
 
 def stated_lines():
     """The rooms of the page, line by line."""
     (block,) = re.findall(r"```rooms\n(.*?)```", PAGE, re.DOTALL)
     return [re.split(r" {2,}", line)[0].split() for line in block.splitlines()]
-
-
-def cases(names):
-    """Parameters for tests, of which those that are known to fail must."""
-    marks = {name: [pytest.mark.xfail(reason=reason)] for name, reason in BROKEN.items()}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
 
 
 LINE_OF = {room: number for number, rooms in enumerate(stated_lines()) for room in rooms}
@@ -97,7 +87,7 @@ def test_the_page_lists_every_room():
     assert {room_of(module) for module in MODULES} == set(LINE_OF)
 
 
-@pytest.mark.parametrize("room", cases(LINE_OF))
+@pytest.mark.parametrize("room", list(LINE_OF))
 def test_a_room_imports_from_the_lines_above_its_own(room):
     wrong = [
         f"{shown(path, line)} imports {module}"
@@ -155,7 +145,7 @@ def test_a_query_has_one_route():
     assert making == {"tessella.retrieval.engine"}
 
 
-@pytest.mark.parametrize("word", cases(OLD_WORDS))
+@pytest.mark.parametrize("word", OLD_WORDS)
 def test_words_of_our_own_are_gone_from_names(word):
     found = [
         shown(path, line)
@@ -175,7 +165,7 @@ def test_words_of_our_own_are_gone_from_names(word):
 def test_versions_are_no_states_and_the_reference_is_no_reference():
     for path in [*PYTHON_FILES, *NATIVE_FILES, ROOT / "native" / "README.md"]:
         text = path.read_text()
-        assert not re.search(r"\b_state\b|\breferences?\b", text), path.name
+        assert not re.search(r"\b_state\b|\btwins?\b", text), path.name
 
 
 def test_only_the_bindings_know_python():

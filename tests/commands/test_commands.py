@@ -109,24 +109,24 @@ def test_from_factors_to_recommendations():
     assert ts.Index.load("new.tessella").ids.tolist() == index.ids.tolist()
 
 
-def test_an_index_is_built_to_answer_in_a_way():
-    good("build", "items.npy", "-o", "exact.tessella", "--schema", "exact")
+def test_an_index_is_built_for_a_method():
+    good("build", "items.npy", "-o", "exact.tessella", "--method", "exact")
     exact = ts.Index.load("exact.tessella")
-    assert exact.plan.reason == "only it reaches a recall of 1"
+    assert exact.plan.reason == "it certifies its answers"
     good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
     assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
-    said = good("build", "items.npy", "-o", "tiles.tessella", "--schema", "tiles")
+    said = good("build", "items.npy", "-o", "tiles.tessella", "--method", "tiles")
     tiles = ts.Index.load("tiles.tessella")
     assert said == f"tiles.tessella: {tiles}\n"
     assert tiles.tiles == ts.LearnedTiles()
     assert tiles.plan.method.name == "tiles"
     said = good("info", "tiles.tessella")
     assert f"search    {tiles.plan.method.name} search with a reach of 0.5: " in said
-    assert "LearnedTiles(n_tiles='auto', spill=1, code_bits=8, seed=0)\n" in said
+    assert "LearnedTiles(n_tiles='auto', spill=1, seed=0)\n" in said
     assert "tiles     none" in good("info", "exact.tessella")
-    good("build", "items.npy", "-o", "tuned.tessella", "--schema", "tiles", "--queries", "users.npy")
+    good("build", "items.npy", "-o", "tuned.tessella", "--method", "tiles", "--queries", "users.npy")
     tuned = ts.Index.load("tuned.tessella")
-    assert "on 9 queries given of the ways that reach a recall of 0.95" in tuned.plan.reason
+    assert "on 9 queries given of the methods that reach a recall of 0.95" in tuned.plan.reason
     assert tuned.tiles == ts.LearnedTiles()
 
 
@@ -141,18 +141,18 @@ def test_searches_may_have_a_reach():
         said = good("search", "tiles.tessella", "users.npy", "-k", 3, *given)
         assert rows_of(said) == expected_rows(index, 3, **options)
         said = good("search-all", "tiles.tessella", "users.npy", "-k", 3, "--out", "recs", "--overwrite", *given)
-        assert ("all proven" in said) == (options.get("reach") == 1)
+        assert ("all certified" in said) == (options.get("method") == ts.Tiles(1.0))
         np.testing.assert_array_equal(np.load("recs/ids.npy"), index.search(USERS, 3, **options).ids)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("--schema", "slots"), 2, "'slots' is not one of 'auto', 'exact', 'tiles'"),
-        (("--schema", "exact", "--queries", "users.npy"), 2, "are not for --schema exact"),
-        (("--schema", "exact", "--target-recall", 0.9), 2, "are not for --schema exact"),
+        (("--method", "slots"), 2, "'slots' is not one of 'auto', 'exact', 'tiles'"),
+        (("--method", "exact", "--queries", "users.npy"), 2, "are not for --method exact"),
+        (("--method", "exact", "--target-recall", 0.9), 2, "are not for --method exact"),
         (("--target-recall", 1.5), 1, "target_recall is 1.5, but must be from 0 to 1."),
-        (("--schema", "tiles", "--target-recall", -1), 1, "target_recall is -1, but must be from 0 to 1."),
+        (("--method", "tiles", "--target-recall", -1), 1, "target_recall is -1, but must be from 0 to 1."),
         (("--queries", "wide.npy"), 1, "7 columns, but 6 are expected"),
         (("--queries", "nan.npy"), 1, "nan in row 6, column 4"),
         (("--queries", "nowhere.npy"), 1, "nowhere.npy"),
@@ -168,7 +168,7 @@ def test_bad_ways_to_build(arguments, code, sentence):
 def test_a_reach_needs_tiles():
     result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
     assert result.exit_code == 1
-    assert result.stderr == "tessella: reach is for tiles, but the index has none; build it with --schema tiles.\n"
+    assert result.stderr == "tessella: method is Tiles, but the index has none; build it with --method tiles.\n"
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -210,13 +210,13 @@ def test_an_index_can_be_emptied_and_filled_again():
 def test_batches_change_nothing(monkeypatch, size):
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.9)
     scipy.sparse.save_npz("seen.npz", seen)
-    monkeypatch.setattr(searching, "USERS_PER_BATCH", size)
+    monkeypatch.setattr(searching, "USERS_PER_BLOCK", size)
     found = rows_of(good("search", "texts.tessella", "users.npy", "--exclude", "seen.npz", "--threads", 1))
     assert found == expected_rows(ts.Index.load("texts.tessella"), 10, exclude=seen)
     assert len(found) < 90
     good("search", "items.tessella", "users.npy", "--exclude", "seen.npz", "-o", "recs.npz")
     with np.load("recs.npz") as arrays:
-        for name, values in ts.Index.build(ITEMS).search(USERS, 10, exclude=seen)._asdict().items():
+        for name, values in ts.Index.build(ITEMS).search(USERS, 10, exclude=seen).arrays().items():
             np.testing.assert_array_equal(arrays[name], values)
 
 
@@ -233,7 +233,7 @@ def test_output_files(suffix):
     output = f"recs.{suffix}"
     assert (
         good("search", "items.tessella", "users.npy", "-k", 2, "-o", output)
-        == f"{output}: the top 2 for 9 users, 9 of them proven\n"
+        == f"{output}: the top 2 for 9 users, 9 of them certified\n"
     )
     first = Path(output).read_bytes()
     refused = run("search", "items.tessella", "users.npy", "-o", output)
@@ -281,10 +281,10 @@ def test_info():
     assert lines["factors"] == "6"
     assert lines["ids"] == "texts"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
-    assert lines["format"] == "2"
+    assert lines["format"] == "3"
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
-    assert lines["search"].startswith("exact search: ")
+    assert lines["search"].startswith("exact: ")
 
 
 @pytest.mark.parametrize(("name", "number"), [("format-1-numbers", "1"), ("format-2-auto", "2")])
@@ -645,7 +645,7 @@ def test_all_users_are_answered_into_a_folder(source):
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.5)
     scipy.sparse.save_npz("seen.npz", seen)
     said = good("search-all", INDEX, source, "--out", "recs", "--k", 3, "--exclude", "seen.npz")
-    assert re.fullmatch(r"recs: the top 3 for 9 users, all proven, [\d,]+ users a second\n", said)
+    assert re.fullmatch(r"recs: the top 3 for 9 users, all certified, [\d,]+ users a second\n", said)
     expected = ts.Index.build(ITEMS).search(USERS, 3, exclude=seen)
     for name, true in expected.arrays().items():
         np.testing.assert_array_equal(answers_in("recs").arrays()[name], true)
@@ -660,18 +660,18 @@ def test_speed_is_never_told_without_recall():
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((300, 4000)) < 0.5)
     scipy.sparse.save_npz("seen.npz", seen)
     said = good("search-all", "large.tessella", "users.npy", "-o", "recs", "--budget", 60, "--exclude", "seen.npz")
-    pattern = r"recs: the top 10 for 300 users, (\d+|none) proven, recall ([\d.]+) measured with 200 users, [\d,]+ users a second\n"
-    proven, recall = re.fullmatch(pattern, said).groups()
+    pattern = r"recs: the top 10 for 300 users, (\d+|none) certified, recall ([\d.]+) measured with 200 users, [\d,]+ users a second\n"
+    certified, recall = re.fullmatch(pattern, said).groups()
     found, true = answers_in("recs"), ts.Index.build(items).search(users[:300], exclude=seen)
     hits = np.array([np.isin(mine, theirs).mean() for mine, theirs in zip(found.ids, true.ids, strict=True)])
-    assert int(proven.replace("none", "0")) == found.certified.sum() < 300
+    assert int(certified.replace("none", "0")) == found.certified.sum() < 300
     assert abs(float(recall) - hits.mean()) < 0.05
     assert 0.1 < hits.mean() < 0.999
 
 
 def test_all_of_no_users():
     np.save("users.npy", USERS[:0])
-    assert good("search-all", INDEX, "users.npy", "-o", "recs") == "recs: the top 10 for 0 users, all proven\n"
+    assert good("search-all", INDEX, "users.npy", "-o", "recs") == "recs: the top 10 for 0 users, all certified\n"
     assert answers_in("recs").ids.shape == (0, 10)
 
 

@@ -299,7 +299,7 @@ def test_answers_are_written(tmp_path, found):
     assert table["score"].type == pa.float32()
     assert [tuple(row.values()) for row in table.to_pylist()] == expected
     with np.load(tmp_path / "recs.npz") as arrays:
-        assert set(arrays) == {"ids", "scores", "scored", "certified"}
+        assert set(arrays) == {"ids", "scores", "n_scored", "certified"}
         missing = "" if found is NAMED else -1
         assert arrays["ids"].tolist() == [[ids[0, 0], ids[0, 1]], [ids[1, 0], missing]] * 2
         np.testing.assert_array_equal(arrays["scores"], np.concatenate([scores, scores]))
