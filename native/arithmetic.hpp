@@ -1,27 +1,41 @@
 // Sums in a fixed order, so that neither a level nor a batch changes them. Included by kernels.cpp, once a level.
 
 typedef double Doubles __attribute__((vector_size(32)));
+typedef float FourFloats __attribute__((vector_size(16)));
+typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias));
 
-// Sum of squares in 16 fixed stripes folded in a fixed order.
-double sum_of_squares(const float* values, int64_t n) {
-    double stripes[16] = {};
-    int64_t j = 0;
-    for (; j + 16 <= n; j += 16)
-        for (int l = 0; l < 16; ++l)
-            stripes[l] += static_cast<double>(values[j + l]) * static_cast<double>(values[j + l]);
-    for (int l = 0; j + l < n; ++l)
-        stripes[l] += static_cast<double>(values[j + l]) * static_cast<double>(values[j + l]);
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) stripes[l] += stripes[l + half];
-    return stripes[0];
+template <typename Vector, typename Item>
+Vector loaded(const Item* values) {
+    Vector vector;
+    __builtin_memcpy(&vector, values, sizeof vector);
+    return vector;
 }
 
-// The same of doubles in four stripes; n is a multiple of four.
+// Sum of squares in 16 fixed stripes folded in a fixed order. A stripe that has run out gets zeros, which change nothing.
+double sum_of_squares(const float* values, int64_t n) {
+    Doubles stripes[4] = {};
+    const auto add = [&stripes](const float* from) {
+        for (int i = 0; i < 4; ++i) {
+            const Doubles wide = __builtin_convertvector(loaded<FourFloats>(from + 4 * i), Doubles);
+            stripes[i] += wide * wide;
+        }
+    };
+    int64_t j = 0;
+    for (; j + 16 <= n; j += 16) add(values + j);
+    if (j < n) {
+        float rest[16] = {};
+        for (int l = 0; j + l < n; ++l) rest[l] = values[j + l];
+        add(rest);
+    }
+    const Doubles four = (stripes[0] + stripes[2]) + (stripes[1] + stripes[3]);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+// Sum of squares of doubles in four stripes; n is a multiple of four.
 double sum_of_squares(const double* values, int64_t n) {
     Doubles sums{};
     for (int64_t j = 0; j < n; j += 4) {
-        Doubles four;
-        __builtin_memcpy(&four, values + j, sizeof four);
+        const Doubles four = loaded<Doubles>(values + j);
         sums += four * four;
     }
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
@@ -29,14 +43,27 @@ double sum_of_squares(const double* values, int64_t n) {
 
 // The score of an item: a sum of products in 16 fixed stripes folded in a fixed order.
 float score_of(const float* query, const float* item, int64_t n_factors) {
-    float stripes[16] = {};
+    EightFloats first{};
+    EightFloats second{};
+    const auto add = [&](const float* u, const float* v) {
+        first += loaded<EightFloats>(u) * loaded<EightFloats>(v);
+        second += loaded<EightFloats>(u + 8) * loaded<EightFloats>(v + 8);
+    };
     int64_t j = 0;
-    for (; j + 16 <= n_factors; j += 16)
-        for (int l = 0; l < 16; ++l) stripes[l] += query[j + l] * item[j + l];
-    for (int l = 0; j + l < n_factors; ++l) stripes[l] += query[j + l] * item[j + l];
-    for (int half = 8; half > 0; half /= 2)
-        for (int l = 0; l < half; ++l) stripes[l] += stripes[l + half];
-    return stripes[0];
+    for (; j + 16 <= n_factors; j += 16) add(query + j, item + j);
+    if (j < n_factors) {
+        float u[16] = {};
+        float v[16] = {};
+        for (int l = 0; j + l < n_factors; ++l) {
+            u[l] = query[j + l];
+            v[l] = item[j + l];
+        }
+        add(u, v);
+    }
+    const EightFloats eight = first + second;
+    const float* halves = reinterpret_cast<const float*>(&eight);
+    const FourFloats four = loaded<FourFloats>(halves) + loaded<FourFloats>(halves + 4);
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 void inner_products(const float* queries, int64_t n_queries, const float* items, int64_t n_items, int64_t n_factors,

@@ -1,8 +1,6 @@
 // Tile search (P14): queries -> tiles that may hold answers -> coded members -> scores. Included by kernels.cpp, once a
 // level.
 
-typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias));
-
 // Which of 64 bounds are at least `limit` and below `done`, as bits.
 uint64_t from_to(const float* bounds, float limit, float done) {
     uint64_t found = 0;
