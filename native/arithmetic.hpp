@@ -11,7 +11,8 @@ Vector loaded(const Item* values) {
     return vector;
 }
 
-// Sum of squares in 16 fixed stripes folded in a fixed order. A stripe that has run out gets zeros, which change nothing.
+// Sum of squares in 16 fixed stripes folded in a fixed order. A stripe that has run out gets zeros, which change
+// nothing.
 double sum_of_squares(const float* values, int64_t n) {
     Doubles stripes[4] = {};
     const auto add = [&stripes](const float* from) {

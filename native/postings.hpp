@@ -25,7 +25,13 @@ struct WeightedList {
     int32_t weight;
 };
 
-template <bool counting>
+// What is noted of each item of a list beside its sum: which stride it is in, and that it shares one more slot.
+struct Noting {
+    bool strides;
+    bool overlaps;
+};
+
+template <bool strides, bool overlaps>
 void add_entries(const Postings& postings, int64_t from, int64_t to, int32_t weight, const SlotsScratch& scratch) {
     const uint16_t* __restrict positions = postings.positions + from;
     const int8_t* __restrict impacts = postings.impacts + from;
@@ -34,23 +40,30 @@ void add_entries(const Postings& postings, int64_t from, int64_t to, int32_t wei
     for (int64_t entry = 0; entry < to - from; ++entry) {
         const uint32_t at = positions[entry];
         sums[at] += weight * impacts[entry];
-        touched[at / STRIDE] = 1;
-        if constexpr (counting) ++scratch.overlaps[at];
+        if constexpr (strides) touched[at / STRIDE] = 1;
+        if constexpr (overlaps) ++scratch.overlaps[at];
     }
 }
 
-// Adds a list's contributions of at least `least`, in strides.
-void add_list(const Postings& postings, const WeightedList& list, int32_t least, bool counting,
-              const SlotsScratch& scratch) {
-    for (int64_t from = list.start; from < list.stop; from += STRIDE) {
+// Where along a list contributions fall below `least`, in strides.
+int64_t end_of(const Postings& postings, const WeightedList& list, int32_t least) {
+    int64_t from = list.start;
+    for (; from < list.stop; from += STRIDE) {
         const int32_t contribution = list.weight * postings.impacts[from];
-        if ((contribution < 0 ? -contribution : contribution) < least) break;
-        const int64_t to = list.stop - from < STRIDE ? list.stop : from + STRIDE;
-        if (counting)
-            add_entries<true>(postings, from, to, list.weight, scratch);
-        else
-            add_entries<false>(postings, from, to, list.weight, scratch);
+        if ((contribution < 0 ? -contribution : contribution) < least) return from;
     }
+    return list.stop;
+}
+
+void add_list(const Postings& postings, const WeightedList& list, int32_t least, const Noting& noting,
+              const SlotsScratch& scratch) {
+    const int64_t stop = end_of(postings, list, least);
+    if (noting.overlaps)
+        add_entries<true, true>(postings, list.start, stop, list.weight, scratch);
+    else if (noting.strides)
+        add_entries<true, false>(postings, list.start, stop, list.weight, scratch);
+    else
+        add_entries<false, false>(postings, list.start, stop, list.weight, scratch);
 }
 
 // The largest sum of a stride.
@@ -121,7 +134,14 @@ struct BlockOfSums {
     int64_t first;  // position
     int64_t min_overlap;
     const SlotsScratch& scratch;
+
+    int64_t n_strides() const {
+        const int64_t left = items.n_items - first;
+        return ((left < POSTING_BLOCK ? left : POSTING_BLOCK) + STRIDE - 1) / STRIDE;
+    }
 };
+
+constexpr int64_t ENTRIES_PER_STRIDE = 4;
 
 // Adds a block's items with sums above `cutoff` to the chosen; returns whether it shrank on the way, so that no more
 // than its budget is left of what was there before.
@@ -151,8 +171,7 @@ bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cuto
 // Most strides hold nothing worth having, so a cutoff is guessed from the largest sums of strides, and lowered until
 // enough items reach it.
 void choose(const BlockOfSums& block, Chosen& chosen) {
-    const int64_t left = block.items.n_items - block.first;
-    const int64_t n_strides = ((left < POSTING_BLOCK ? left : POSTING_BLOCK) + STRIDE - 1) / STRIDE;
+    const int64_t n_strides = block.n_strides();
     const SlotsScratch& scratch = block.scratch;
     Strides strides;
     strides.count = 0;
@@ -225,8 +244,15 @@ void scan_postings(const Items& items, const Postings& postings, const Queries& 
             const int64_t n_lists =
                 weighted_lists(postings, block, entries, query, scratch.heaviest, n_heaviest, unit, lists, most);
             const int32_t least = counting ? 0 : most / FAINT;
-            for (int64_t list = 0; list < n_lists; ++list) add_list(postings, lists[list], least, counting, scratch);
-            choose({items, queries, query, block * POSTING_BLOCK, setting.min_overlap, scratch}, chosen);
+            int64_t n_entries = 0;
+            for (int64_t list = 0; list < n_lists; ++list) n_entries += lists[list].stop - lists[list].start;
+            const BlockOfSums sums = {items, queries, query, block * POSTING_BLOCK, setting.min_overlap, scratch};
+            // Where there are many entries, hardly a stride is left out, and noting which costs more than it saves.
+            const bool few = n_entries < ENTRIES_PER_STRIDE * sums.n_strides();
+            if (!few) __builtin_memset(scratch.touched, 1, static_cast<size_t>(sums.n_strides()));
+            for (int64_t list = 0; list < n_lists; ++list)
+                add_list(postings, lists[list], least, {few, counting}, scratch);
+            choose(sums, chosen);
         }
         candidates.counts[query] = chosen.count;
         __builtin_memcpy(kept, chosen.keys, static_cast<size_t>(chosen.count) * sizeof *kept);
