@@ -25,7 +25,6 @@ from tessella import _threads
 
 PARTS = ("race", "latency", "memory", "growth", "everyone", "churn", "build")
 PER_SET = {"race", "latency", "memory"}
-LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
 GAUSSIAN = "gaussian"
 SPEED_GOAL, GAUSSIAN_GOAL, AUTO_GOAL = 1.5, 1.0, 1.2
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
@@ -49,7 +48,7 @@ class Size:
     def sets(self, only: str) -> dict[str, Callable[[], sets.Factors]]:
         """Sets by name, read or generated when they are needed."""
         found: dict[str, Callable[[], sets.Factors]] = {}
-        for name in LEARNED:
+        for name in sets.LEARNED:
             if name in sets.learned_names():
                 found[name] = lambda name=name: sets.learned(name).sample(self.n_users, self.learned_items)
             elif only in name:
