@@ -27,7 +27,7 @@ EXACT_GOALS = {
 }
 ALS = ("gowalla-als-k64", "gowalla-als-alpha20-k64")
 RECALLS = (0.90, 0.95, 0.99)
-EFFORTS = [(budget, slots) for budget in (100, 200, 300, 400, 600) for slots in (16, 24, 40)]
+SLOTS = [ts.Slots(budget, max_slots) for budget in (100, 200, 300, 400, 600) for max_slots in (16, 24, 40)]
 CHURN_SET = "gowalla-als-alpha20-k64"
 
 
@@ -41,7 +41,7 @@ def chosen_sets(only: str) -> dict[str, sets.Factors]:
 
 def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
     """Print and return the figures of one set."""
-    made = functools.partial(ts.Index.build, items, target_recall=1.0, threads=1)
+    made = functools.partial(ts.Index.build, items, method="exact", threads=1)
     build = float(np.median(measure.alternate({"build": made}, 3)["build"]))
     index = made()
     exact = index.search(users, K, threads=1)
@@ -54,11 +54,10 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
     }
     recalls = {"tessella exact": measure.recall(exact.ids, flat.search(users, K, 1), items, users), "faiss Flat": 1.0}
     if len(items) <= 200_000:
-        effort = best_effort(index, exact.ids, items, users)
-        if effort is not None:
-            budget, max_slots, recalls["tessella slots"] = effort
-            calls["tessella slots"] = lambda: index.search(users, K, budget=budget, max_slots=max_slots, threads=1)
-            print(f"  slots search reaches 0.99 with a budget of {budget} and {max_slots} slots")
+        if (best := best_slots(index, exact.ids, items, users)) is not None:
+            slots, recalls["tessella slots"] = best
+            calls["tessella slots"] = lambda: index.search(users, K, method=slots, threads=1)
+            print(f"  slots search reaches 0.99 with a budget of {slots.budget} and {slots.max_slots} slots")
         fastest, hnsw_build = best_peers(exact.ids, items, users)
         for level, peer in fastest.items():
             calls[f"peer {level}"], recalls[f"peer {level}"] = lambda peer=peer: peer[1].search(users, K, 1), peer[2]
@@ -67,12 +66,12 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
     for call, taken in seconds.items():
         print(f"  {call:<16} recall {recalls[call]:.4f}  {len(users) / min(taken):>9,.0f} q/s")
         figures[call] = {"recall": recalls[call], "queries_per_second": len(users) / min(taken)}
-    print(f"  exact search scored {exact.scored.mean():.0f} items a query, and proved {exact.certified.mean():.0%}")
-    for way, call in {"exact": {}, "slots": {"budget": 40 * K}}.items():
-        taken = measure.latencies({way: lambda user, call=call: index.search(user, K, threads=1, **call)}, users[:1000])
-        middle, slow = measure.middle_and_slow(taken[way])
-        print(f"  single query, {way}: {middle:.0f} us, p99 {slow:.0f} us")
-        figures[f"single_{way}"] = (middle, slow)
+    print(f"  exact search scored {exact.n_scored.mean():.0f} items a query and certified {exact.certified.mean():.0%}")
+    singles = {method.name: functools.partial(index.search, k=K, method=method) for method in (ts.Exact(), ts.Slots())}
+    for method, taken in measure.latencies(singles, users[:1000]).items():
+        middle, slow = measure.middle_and_slow(taken)
+        print(f"  single query, {method}: {middle:.0f} us, p99 {slow:.0f} us")
+        figures[f"single_{method}"] = (middle, slow)
     return figures | ratios(name, seconds, figures)
 
 
@@ -111,18 +110,17 @@ def memory(name: str, index: ts.Index, items: np.ndarray) -> dict[str, float]:
     return parts
 
 
-def best_effort(index: ts.Index, exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple | None:
+def best_slots(
+    index: ts.Index, exact: np.ndarray, items: np.ndarray, users: np.ndarray
+) -> tuple[ts.Slots, float] | None:
     """The budget and slots with which slots search is fastest at a recall of 0.99, and that recall."""
     reached = []
-    for budget, max_slots in EFFORTS:
-
-        def search(budget: int = budget, max_slots: int = max_slots) -> ts.SearchResult:
-            return index.search(users, K, budget=budget, max_slots=max_slots, threads=1)
-
+    for slots in SLOTS:
+        search = functools.partial(index.search, users, K, method=slots, threads=1)
         got = measure.recall(search().ids, exact, items, users)
         if got >= 0.99:
-            reached.append((min(measure.alternate({"slots": search}, 3)["slots"]), budget, max_slots, got))
-    return min(reached)[1:] if reached else None
+            reached.append((min(measure.alternate({"slots": search}, 3)["slots"]), slots, got))
+    return min(reached, key=lambda trial: trial[0])[1:] if reached else None
 
 
 def best_peers(exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple[dict[str, tuple], float]:
@@ -155,7 +153,7 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
     """Print and return how fast items come and go while the index is searched, and what that leaves of its speed."""
     rng = np.random.default_rng(0)
     new = items[rng.integers(0, len(items), 100_000)] * rng.uniform(0.9, 1.1, (100_000, 1)).astype(np.float32)
-    index = ts.Index.build(items, target_recall=1.0)
+    index = ts.Index.build(items, method="exact")
     added = removed = 0.0
     for first in range(0, len(new), 1000):
         start = time.perf_counter()
@@ -170,7 +168,7 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
         index.remove(leaving[first : first + 1000])
         removed += time.perf_counter() - start
         index.search(users[first // 1000], K)
-    fresh = ts.Index.build(index[index.ids], index.ids, target_recall=1.0)
+    fresh = ts.Index.build(index[index.ids], index.ids, method="exact")
     calls = {name: lambda index=index: index.search(users, K, threads=1) for name, index in
              {"changed": index, "fresh": fresh}.items()}  # fmt: skip
     seconds = measure.alternate(calls, repeats)

@@ -18,14 +18,13 @@ import peers
 import race
 import sets
 import workloads
+from methods import Family
 from race import Course, Point, Sweep
-from ways import Family
 
 from tessella import _threads
 
 PARTS = ("race", "latency", "memory", "growth", "everyone", "churn", "build")
 PER_SET = {"race", "latency", "memory"}
-LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
 GAUSSIAN = "gaussian"
 SPEED_GOAL, GAUSSIAN_GOAL, AUTO_GOAL = 1.5, 1.0, 1.2
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
@@ -49,7 +48,7 @@ class Size:
     def sets(self, only: str) -> dict[str, Callable[[], sets.Factors]]:
         """Sets by name, read or generated when they are needed."""
         found: dict[str, Callable[[], sets.Factors]] = {}
-        for name in LEARNED:
+        for name in sets.LEARNED:
             if name in sets.learned_names():
                 found[name] = lambda name=name: sets.learned(name).sample(self.n_users, self.learned_items)
             elif only in name:
@@ -105,7 +104,7 @@ def claims(course: Course, own: Sweep, theirs: Sweep, size: Size) -> list[dict[s
     wanted = GAUSSIAN_GOAL if course.name.startswith(GAUSSIAN) else SPEED_GOAL
     found = []
     for level in (0.95, 0.99):
-        auto = next((p for p in own.points if p.way.family == ours.AUTO.name), None) if level == 0.95 else None
+        auto = next((p for p in own.points if p.method.family == ours.AUTO.name), None) if level == 0.95 else None
         final = race.final(course, own, theirs, level, size.turns, auto)
         if final is None:
             print(f"  at {level:.2f}: no comparison, since one side does not reach it")
@@ -113,7 +112,7 @@ def claims(course: Course, own: Sweep, theirs: Sweep, size: Size) -> list[dict[s
         print(f"  at {level:.2f} in turns: best of ours over best peer {final.ratio:.2f}"
               f"{measure.goal(final.ratio, least=wanted)}")  # fmt: skip
         for point in (final.ours, final.peer):
-            print(f"      {point.speed:>9,.0f} q/s, recall {point.recall:.4f}  {point.way.name}")
+            print(f"      {point.speed:>9,.0f} q/s, recall {point.recall:.4f}  {point.method.name}")
         figures = {"level": level, "ratio": final.ratio, "goal": wanted, "ours": final.ours.figures(),
                    "peer": final.peer.figures()}  # fmt: skip
         if final.auto is not None and final.auto_ratio is not None:
@@ -130,19 +129,19 @@ def single_queries(course: Course, points: Sweep, own: list[str], theirs: list[s
     users = course.factors.users
     chosen: dict[str, Point] = {}
     for family in points.families():
-        trials = {point.way.name: point for point in points.fastest(0.95, family)[: race.FINALISTS]}
+        trials = {point.method.name: point for point in points.fastest(0.95, family)[: race.FINALISTS]}
         if trials:
-            taken = measure.latencies({name: lambda user, way=point.way: way.single(user, race.K)
+            taken = measure.latencies({name: lambda user, method=point.method: method.single(user, race.K)
                                        for name, point in trials.items()}, users[:20])  # fmt: skip
             chosen[family] = trials[min(trials, key=lambda name: np.median(taken[name]))]
     quick = {family: point for family, point in chosen.items() if point.speed > 100}  # the others take their time
     asked = np.resize(users, (1000, users.shape[1]))
-    calls = {family: lambda user, way=point.way: way.single(user, race.K) for family, point in quick.items()}
+    calls = {family: lambda user, method=point.method: method.single(user, race.K) for family, point in quick.items()}
     measure.latencies(calls, asked[:50])
     taken = {family: measure.middle_and_slow(seconds) for family, seconds in measure.latencies(calls, asked).items()}
     print("  single queries from Python, one thread, recall >= 0.95, microseconds: median, 99%")
     for family, (middle, slow) in taken.items():
-        print(f"    {family:<22} {middle:>8,.0f} {slow:>8,.0f}  {chosen[family].way.setting}")
+        print(f"    {family:<22} {middle:>8,.0f} {slow:>8,.0f}  {chosen[family].method.setting}")
     figures: dict[str, object] = {"microseconds": taken}
     best = {side: min((f for f in names if f in taken), key=lambda f: taken[f][0], default=None)
             for side, names in (("ours", own), ("peer", theirs))}  # fmt: skip
@@ -160,7 +159,7 @@ def memory(course: Course, points: Sweep) -> dict[str, object]:
     found: dict[str, object] = {}
     print(f"  bytes an item, factors ({course.factors.items.itemsize * course.factors.items.shape[1]}) included")
     for family in points.families():
-        built = next(point.way.built for point in points.points if point.way.family == family)
+        built = next(point.method.built for point in points.points if point.method.family == family)
         each = built.n_bytes() / len(course.factors.items)
         print(f"    {family:<22} {each:>8,.0f}  {built.bytes_are}, built in {built.seconds:.1f} s")
         found[family] = {"bytes_an_item": each, "are": built.bytes_are, "build_seconds": built.seconds}

@@ -26,8 +26,8 @@ ONE_BLAS_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP
 
 
 def settle_process() -> None:
-    """Start this script again with memory kept and BLAS on one thread, and refuse to measure the NumPy twins."""
-    if _kernels.core().simd == _kernels.TWINS:
+    """Start this script again with memory kept and BLAS on one thread, and refuse to measure the NumPy reference."""
+    if _kernels.core().simd == _kernels.REFERENCE:
         sys.exit("Benchmarks need the native core; install a C++ compiler and reinstall tessella.")
     wanted = KEEP_MEMORY | ONE_BLAS_THREAD
     if any(os.environ.get(name) != value for name, value in wanted.items()):

@@ -1,86 +1,87 @@
-"""Where the time of a tile search goes, on one thread: coding queries, ranking tiles, codes of items, scores, Python.
+"""Where the time of a tile search goes, on one thread: coding queries, bounding tiles, codes of items, scores, Python.
 
-Kernels are called as a search calls them, one after another, so that each can be timed. What it costs to score an item
-is measured apart, and the scores are taken out of the scan. Appends to results/profile.jsonl.
+The engine answers in one call, so its parts are differences: an engine with few items codes queries and bounds tiles,
+and one that has few tiles, too, does little but code. What it costs to score an item is measured apart, and the scores
+are taken out of the visits. Appends to results/profile.jsonl.
 """
 
 import argparse
-import time
+import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 import measure
 import numpy as np
 import sets
+from methods import timed
 
 import tessella as ts
-from tessella._kernels import core
-from tessella.retrieval.filters import filters_for
-from tessella.retrieval.found import Found
-from tessella.retrieval.scoring import score_all
-from tessella.retrieval.tile_search import QUERIES_PER_BATCH
-from tessella.retrieval.tiles import Askers
+from tessella.retrieval.engine import Answers, Engine
+from tessella.retrieval.plan import setting_for
+from tessella.search.filters import filter_for
+from tessella.search.recall import recall
+from tessella.search.route import QUERIES_PER_CALL
+from tessella.versions.segment import Items, Segment
 
 K = 10
 TURNS = 25
+FEW = 16  # items and tiles
+SCORED = 64
 
 
 def least_seconds(call: Callable[[], object]) -> float:
     """The time of the fastest of several calls."""
-    taken = []
-    for _ in range(TURNS):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+    return min(timed(call)[1] for _ in range(TURNS))
+
+
+def with_few_items(index: ts.Index, n_tiles: int) -> Engine:
+    """An engine with some of the tiles of an index and its longest items, which every query visits."""
+    version = index._version
+    tiling = replace(version.fitted.tiling, centres=version.fitted.tiling.centres[:n_tiles])
+    fitted = replace(version.fitted, tiling=tiling)
+    longest = Items(*(part[:FEW] for part in version.segments[0].live_items))
+    radii = version.radii[: len(tiling.coded.scales)]
+    return Engine(fitted, [Segment.build(longest, fitted)], radii, (version.longest, version.longest_held))
 
 
 def profile(name: str, factors: sets.Factors) -> dict[str, object]:
     """Print and return microseconds a query of every part, at the reach for a recall of 0.95."""
-    items, users = factors.items, np.ascontiguousarray(factors.users[:QUERIES_PER_BATCH])
-    index = ts.Index.build(items, schema=ts.LearnedTiles())
-    reach = index.tune(factors.users).reach
-    state, running = index._state, core()
-    (segment,), tiling = state.segments, state.fitted.tiling
-    filed = segment.filed
-    nears = np.empty((len(users), len(tiling.coded.scales)), np.float32)
-    askers = Askers.of(users)
-    tiling.rank(askers, reach, nears)
-    ((_, filters),) = filters_for(state, len(users), None, None)
+    items, users = factors.items, np.ascontiguousarray(factors.users[: QUERIES_PER_CALL[1]])
+    index = ts.Index.build(items, method="tiles")
+    reach = next(trial.method.reach for trial in index.tune(factors.users).trials if trial.method.name == "tiles")
+    tiles, version = ts.Tiles(reach), index._version
+    n_tiles = len(version.fitted.tiling.centres)
+    answers = Answers.empty(len(users), K)
 
-    def scan() -> Found:
-        found = Found.empty(len(users), K)
-        running.kernels.tile_scan(
-            segment.factors, segment.rows, segment.dead, 0,
-            filed.places, filed.starts, filed.coded.codes, filed.coded.offsets, filed.coded.scales, filed.radii,
-            users, askers.codes, askers.terms, nears, reach, None, filters.excluded, filters.excluded_starts,
-            found.scores, found.answers, found.counts, found.scored, running.level,
-        )  # fmt: skip
-        return found
+    def engine_seconds(engine: Engine, allow: np.ndarray | None = None) -> float:
+        setting = setting_for(tiles, K, len(index), index.n_factors)
+        rows = None if allow is None else filter_for(version, len(users), None, allow)
+        return least_seconds(functools.partial(engine.search, users, setting, None, rows, answers))
 
-    found = index.search(users, K, reach=reach, threads=1)
-    places = np.sort(np.random.default_rng(0).permutation(len(items))[:64])
-    score = least_seconds(lambda: score_all(state, users, filters, places, Found.empty(len(users), K)))
-    whole = least_seconds(lambda: index.search(users, K, reach=reach, threads=1))
+    allowed = np.sort(np.random.default_rng(0).permutation(len(items))[:SCORED])
+    one_score = engine_seconds(version.engine, allowed) / SCORED
+    few_tiles, all_tiles = (engine_seconds(with_few_items(index, n)) - FEW * one_score for n in (FEW, n_tiles))
+    row = (all_tiles - few_tiles) / (n_tiles - FEW)
+    in_engine = engine_seconds(version.engine)
+    whole = least_seconds(lambda: index.search(users, K, method=tiles, threads=1))
+    found = index.search(users, K, method=tiles, threads=1)
     parts = {
-        "code the query": least_seconds(lambda: Askers.of(users)),
-        "rank the tiles": least_seconds(lambda: tiling.rank(askers, reach, nears)),
-        "score items exactly": score / len(places) * float(found.scored.mean()),
+        "code the query": all_tiles - row * n_tiles,
+        "rank the tiles": row * n_tiles,
+        "score items exactly": one_score * float(found.n_scored.mean()),
     }
-    parts["visit tiles and their codes"] = least_seconds(scan) - parts["score items exactly"]
-    parts["Python, ids and order"] = max(0.0, whole - sum(parts.values()))
-    exact = index.search(users, K, exact=True, threads=1)
-    last = exact.scores[:, -1:]
-    recall = float(np.mean(found.scores >= last - 1e-5 * np.abs(last)))
-    shape = f"{len(items):,} x {items.shape[1]}, {len(tiling.centres):,} tiles"
-    print(f"\n{name}: {shape}, reach {reach:g}, recall {recall:.4f}")
-    print(f"  {1e6 * whole / len(users):6.2f} us a query, {found.scored.mean():.0f} items scored")
+    parts["visit tiles and their codes"] = in_engine - sum(parts.values())
+    parts["Python"] = max(0.0, whole - in_engine)
+    got = float(recall(found.scores, index.search(users, K, exact=True).scores).mean())
+    shape = f"{len(items):,} x {items.shape[1]}, {n_tiles:,} tiles"
+    print(f"\n{name}: {shape}, reach {reach:g}, recall {got:.4f}")
+    print(f"  {1e6 * whole / len(users):6.2f} us a query, {found.n_scored.mean():.0f} items scored")
     for part, seconds in parts.items():
         print(f"  {1e6 * seconds / len(users):6.2f} us  {seconds / whole:4.0%}  {part}")
-    row = parts["rank the tiles"] / len(users) / len(tiling.coded.scales)
-    one_score = score / len(users) / len(places)
+    row, one_score = row / len(users), one_score / len(users)
     print(f"  a coded row takes {1e9 * row:.2f} ns, an exact score {1e9 * one_score:.1f} ns")
     each = {part: seconds / len(users) for part, seconds in parts.items()}
-    return {"set": name, "reach": reach, "recall": recall, "seconds": whole / len(users), "parts": each,
+    return {"set": name, "reach": reach, "recall": got, "seconds": whole / len(users), "parts": each,
             "coded_row": row, "score": one_score}  # fmt: skip
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import measure
 import numpy as np
+from methods import Family, Ladder, Method, timed
 from sets import Factors
-from ways import Family, Ladder, Way, timed
 
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
 ENOUGH = 0.995  # a sweep goes no further up
 PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
-PATIENCE = 2.0  # seconds that one call may take; slower ways are asked fewer queries
+PATIENCE = 2.0  # seconds that one call may take; slower methods are asked fewer queries
 SLOW = 1.0  # seconds above which one call is enough for a first pass
 WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
 FEWEST_QUERIES = 100
@@ -23,16 +23,16 @@ FEWEST_QUERIES = 100
 
 @dataclass(frozen=True)
 class Point:
-    """What a way achieved."""
+    """What a method achieved."""
 
-    way: Way
+    method: Method
     recall: float
     speed: float  # queries a second
     threads: int
 
     def figures(self) -> dict[str, object]:
         """For the record."""
-        return {"family": self.way.family, "setting": self.way.setting, "recall": round(self.recall, 5),
+        return {"family": self.method.family, "setting": self.method.setting, "recall": round(self.recall, 5),
                 "queries_per_second": round(self.speed, 1), "threads": self.threads}  # fmt: skip
 
 
@@ -76,7 +76,7 @@ class Sweep:
 
     def families(self) -> list[str]:
         """In the order in which they ran."""
-        return list(dict.fromkeys(point.way.family for point in self.points))
+        return list(dict.fromkeys(point.method.family for point in self.points))
 
     def best(self, level: float, family: str | None = None) -> Point | None:
         """The fastest point that reaches a recall."""
@@ -84,42 +84,42 @@ class Sweep:
 
     def fastest(self, level: float, family: str | None = None) -> list[Point]:
         """Points that reach a recall, the fastest first."""
-        reached = [p for p in self.points if p.recall >= level and family in (None, p.way.family)]
+        reached = [p for p in self.points if p.recall >= level and family in (None, p.method.family)]
         return sorted(reached, key=lambda point: -point.speed)
 
     def only(self, families: Iterable[str]) -> "Sweep":
         """Points of some families."""
         wanted = set(families)
-        return Sweep([point for point in self.points if point.way.family in wanted])
+        return Sweep([point for point in self.points if point.method.family in wanted])
 
 
 def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float = 0.0) -> list[Point]:
     """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
     points: list[Point] = []
-    for way in ladder:
-        n = affordable(way, course.factors.users, threads)
+    for method in ladder:
+        n = affordable(method, course.factors.users, threads)
         users = course.factors.users[:n]
-        found, seconds = timed(lambda way=way, users=users: way.search(users, K, threads))
+        found, seconds = timed(lambda method=method, users=users: method.search(users, K, threads))
         recall = course.recall(found)
         if seconds < SLOW and recall >= WORTH_TIMING:
-            seconds = min(seconds, fastest_call(way, users, threads, repeats))
-        points.append(Point(way, recall, n / seconds, threads))
+            seconds = min(seconds, fastest_call(method, users, threads, repeats))
+        points.append(Point(method, recall, n / seconds, threads))
         gains = np.diff([point.recall for point in points[-3:]])
         if recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
             break
     return points
 
 
-def affordable(way: Way, users: np.ndarray, threads: int) -> int:
+def affordable(method: Method, users: np.ndarray, threads: int) -> int:
     """How many queries a call may ask without taking too long."""
     few = users[:FEWEST_QUERIES]
-    seconds = timed(lambda: way.search(few, K, threads))[1]
+    seconds = timed(lambda: method.search(few, K, threads))[1]
     return int(np.clip(PATIENCE * len(few) / seconds, len(few), len(users)))
 
 
-def fastest_call(way: Way, users: np.ndarray, threads: int, repeats: int) -> float:
+def fastest_call(method: Method, users: np.ndarray, threads: int, repeats: int) -> float:
     """Seconds of the fastest of a few calls."""
-    return min(timed(lambda: way.search(users, K, threads))[1] for _ in range(repeats))
+    return min(timed(lambda: method.search(users, K, threads))[1] for _ in range(repeats))
 
 
 def sweep(course: Course, families: Iterable[Family], repeats: int, build_threads: int) -> Sweep:
@@ -141,9 +141,9 @@ def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Swee
         chosen |= {id(point): point for point in fastest or [highest]}
     found = Sweep()
     for point in chosen.values():
-        users = course.factors.users[: affordable(point.way, course.factors.users, threads)]
-        seconds = fastest_call(point.way, users, threads, repeats)
-        found.points.append(Point(point.way, point.recall, len(users) / seconds, threads))
+        users = course.factors.users[: affordable(point.method, course.factors.users, threads)]
+        seconds = fastest_call(point.method, users, threads, repeats)
+        found.points.append(Point(point.method, point.recall, len(users) / seconds, threads))
     return found
 
 
@@ -158,14 +158,14 @@ def table(points: Sweep, families: Iterable[str]) -> list[str]:
         shown = _highest(points, family)
         for level, point in ((0.90, best[0]), (0.95, best[1])):
             if point is not None:
-                setting = f"{point.way.setting}, " if point.way.setting else ""
+                setting = f"{point.method.setting}, " if point.method.setting else ""
                 shown = f"at {level:.2f}: {setting}recall {point.recall:.4f}"
         lines.append(f"  {family:<{width}}  {'  '.join(cells)}  {shown}")
     return lines
 
 
 def _highest(points: Sweep, family: str) -> str:
-    recalls = [point.recall for point in points.points if point.way.family == family]
+    recalls = [point.recall for point in points.points if point.method.family == family]
     return f"recall at most {max(recalls):.4f}" if recalls else "not measured"
 
 
@@ -188,19 +188,19 @@ def final(
     sides = [side.fastest(level)[:FINALISTS] for side in (ours, theirs)]
     if not all(sides):
         return None
-    entered = {point.way.name: point for side in sides for point in side}
+    entered = {point.method.name: point for side in sides for point in side}
     if auto is not None:
-        entered[auto.way.name] = auto
+        entered[auto.method.name] = auto
     threads = next(iter(entered.values())).threads
-    n = min(affordable(point.way, course.factors.users, threads) for point in entered.values())
+    n = min(affordable(point.method, course.factors.users, threads) for point in entered.values())
     users = course.factors.users[:n]
-    seconds = measure.alternate({name: lambda point=point: point.way.search(users, K, threads)
+    seconds = measure.alternate({name: lambda point=point: point.method.search(users, K, threads)
                                  for name, point in entered.items()}, repeats)  # fmt: skip
-    best = [min(side, key=lambda point: np.median(seconds[point.way.name])) for side in sides]
-    ratio = measure.median_ratio(seconds, best[1].way.name, best[0].way.name)
-    own = None if auto is None else measure.median_ratio(seconds, best[1].way.name, auto.way.name)
+    best = [min(side, key=lambda point: np.median(seconds[point.method.name])) for side in sides]
+    ratio = measure.median_ratio(seconds, best[1].method.name, best[0].method.name)
+    own = None if auto is None else measure.median_ratio(seconds, best[1].method.name, auto.method.name)
     return Final(level, _measured(best[0], seconds, n), _measured(best[1], seconds, n), ratio, auto, own)
 
 
 def _measured(point: Point, seconds: Mapping[str, list[float]], n: int) -> Point:
-    return Point(point.way, point.recall, n / float(np.median(seconds[point.way.name])), point.threads)
+    return Point(point.method, point.recall, n / float(np.median(seconds[point.method.name])), point.threads)

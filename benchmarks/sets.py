@@ -13,6 +13,7 @@ import scipy.sparse
 from tessella.datasets import generated_factors
 
 DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
 
 
 class Factors(NamedTuple):

@@ -1,6 +1,7 @@
 """What a service does beside answering batches: it grows, answers everyone, changes while it serves, and is built."""
 
 import argparse
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ import peers
 import race
 import scipy.sparse
 import sets
+from methods import timed
 from race import Course, K
-from ways import timed
 
 import tessella as ts
 
@@ -52,7 +53,7 @@ def growth(size: Size, options: argparse.Namespace) -> Figures:
             continue
         taken[kind, n_items, n_factors] = 1e6 / best.speed
         cost = f"{kind:<10} {n_items:>9,} x {n_factors:<4} {1e6 / best.speed:>8.1f}"
-        print(f"  {cost}  {best.way.name}, recall {best.recall:.4f}")
+        print(f"  {cost}  {best.method.name}, recall {best.recall:.4f}")
         yield {"kind": kind, "n_items": n_items, "n_factors": n_factors, **best.figures()}
     ratio = taken["generated", large, 64] / taken["generated", middle, 64]
     print(f"  {large:,} items over {middle:,}: {ratio:.2f} times the time a query{measure.goal(ratio, most=4.0)}")
@@ -97,14 +98,14 @@ def race_for_everyone(
 
     calls: dict[str, Callable[[], np.ndarray]] = {"implicit": implicit_recommend(items, users, seen, threads)}
     recalls = {"implicit": recall(calls["implicit"]()[checked])}
-    index = ours.build_slots(items)
-    calls["exact"] = lambda: answer_all(index, users, seen, threads, exact=True)
+    index = ours.build_exact(items)
+    calls["exact"] = lambda: answer_all(index, users, seen, threads, ts.Exact())
     recalls["exact"] = recall(calls["exact"]()[checked])
     settings = {"exact": "exact", "implicit": "recommend"}
     if (approximate := cheapest_at(items, users[checked], seen[checked], recall)) is not None:
-        way, other, chosen = approximate
-        calls["0.99"] = lambda: answer_all(other, users, seen, threads, **chosen)
-        recalls["0.99"], settings["0.99"] = recall(calls["0.99"]()[checked]), way
+        settings["0.99"], other, chosen = approximate
+        calls["0.99"] = lambda: answer_all(other, users, seen, threads, chosen)
+        recalls["0.99"] = recall(calls["0.99"]()[checked])
     seconds = measure.alternate(calls, turns)
     figures: dict[str, object] = {}
     print(f"  {threads} thread{'s' if threads > 1 else ''}")
@@ -131,26 +132,25 @@ def implicit_recommend(
     return lambda: model.recommend(numbers, seen, N=K, filter_already_liked_items=True)[0].astype(np.int64)
 
 
-def answer_all(index: ts.Index, users: np.ndarray, seen: Any, threads: int, **options: Any) -> np.ndarray:
+def answer_all(
+    index: ts.Index, users: np.ndarray, seen: Any, threads: int, method: ours.OurMethod = None
+) -> np.ndarray:
     """Ids for all users."""
-    return index.search_all(users, K, exclude=seen, threads=threads, **options).ids
+    return index.search_all(users, K, method=method, exclude=seen, threads=threads).ids
 
 
 def cheapest_at(
     items: np.ndarray, users: np.ndarray, seen: Any, recall: Callable[[np.ndarray], float]
-) -> tuple[str, ts.Index, dict[str, Any]] | None:
-    """The fastest of our approximate settings that reaches 0.99 with seen items excluded: a name, index and options."""
-    trials: list[tuple[str, ts.Index, dict[str, Any]]] = []
-    auto = ours.build_auto(items, target_recall=0.99)
-    trials.append(("auto", auto, {}))
-    tiles = ours.build_tiles(items)
-    trials += [(f"tiles, reach {reach:g}", tiles, {"reach": reach}) for reach in ours.REACHES]
-    slots = ours.build_slots(items)
-    trials += [(f"slots, budget {budget}, {most} slots", slots, {"budget": budget, "max_slots": most})
-               for most in ours.MAX_SLOTS for budget in ours.BUDGETS]  # fmt: skip
+) -> tuple[str, ts.Index, ours.OurMethod] | None:
+    """The fastest of our approximate methods that reaches 0.99 with seen items excluded: a name, index and method."""
+    tiled = ours.build_tiles(items)
+    methods = [*ours.tiles_to_try(), *itertools.chain.from_iterable(ours.slots_to_try())]
+    trials: list[tuple[str, ts.Index, ours.OurMethod]] = [(str(method), tiled, method) for method in methods]
+    trials.append(("auto", ours.build_auto(items, target_recall=0.99), None))
     reached = []
     for trial in trials:
-        found, seconds = timed(lambda trial=trial: answer_all(trial[1], users, seen, 1, **trial[2]))
+        _, index, method = trial
+        found, seconds = timed(lambda index=index, method=method: answer_all(index, users, seen, 1, method))
         if recall(found) >= 0.99:
             reached.append((seconds, trial))
     return min(reached, key=lambda pair: pair[0])[1] if reached else None
@@ -168,7 +168,7 @@ def unseen_best(items: np.ndarray, users: np.ndarray, seen: scipy.sparse.csr_mat
 
 
 def churn(size: Size, options: argparse.Namespace) -> Figures:
-    """One thread replaces a tenth of the items while another searches."""
+    """One thread rerows a tenth of the items while another searches."""
     name = "gowalla-als-alpha20-k64"
     if name in sets.learned_names():
         factors = sets.learned(name).sample(size.n_users, size.learned_items)
@@ -178,24 +178,24 @@ def churn(size: Size, options: argparse.Namespace) -> Figures:
         return
     print(f"\nchurn of {name}: {CHURN_SHARE:.0%} of {len(factors.items):,} items replaced, {CHURN_BATCH} at a time")
     print(f"  without a pause, while another thread asks {READ_BATCH} queries a call; {size.rounds} rounds")
-    kinds: dict[str, tuple[Callable[[np.ndarray], ts.Index], dict[str, Any]]] = {
-        "auto": (ours.build_auto, {}),
-        "tiles, reach 0.5": (ours.build_tiles, {"reach": 0.5}),
-        "slots, budget 400": (ours.build_slots, {"budget": 400}),
+    kinds: dict[str, tuple[Callable[[np.ndarray], ts.Index], ours.OurMethod]] = {
+        "auto": (ours.build_auto, None),
+        "tiles, reach 0.5": (ours.build_tiles, ts.Tiles(0.5)),
+        "slots, budget 400": (ours.build_exact, ts.Slots(400)),
     }
-    for way, (build, asked) in kinds.items():
-        rounds = [churn_round(factors, build, asked, seed) for seed in range(size.rounds)]
+    for title, (build, method) in kinds.items():
+        rounds = [churn_round(factors, build, method, seed) for seed in range(size.rounds)]
         kept, rate = (float(np.median([one[part] for one in rounds])) for part in ("kept", "replaced_per_second"))
         lost = max(one["fresh_recall"] - one["recall"] for one in rounds)
-        print(f"  {way:<18} throughput during churn over idle {kept:.2f}{measure.goal(kept, least=0.6)}; "
+        print(f"  {title:<18} throughput during churn over idle {kept:.2f}{measure.goal(kept, least=0.6)}; "
               f"{rate:,.0f} items replaced a second")  # fmt: skip
         print(f"  {'':<18} recall {rounds[0]['recall']:.4f}, of a fresh build {rounds[0]['fresh_recall']:.4f}; "
               f"lost at most {lost:.4f}{measure.goal(lost, most=0.01)}")  # fmt: skip
-        yield {"set": name, "way": way, "rounds": rounds, "kept": kept, "lost": lost}
+        yield {"set": name, "method": title, "rounds": rounds, "kept": kept, "lost": lost}
 
 
 def churn_round(
-    factors: sets.Factors, build: Callable[[np.ndarray], ts.Index], asked: dict[str, Any], seed: int
+    factors: sets.Factors, build: Callable[[np.ndarray], ts.Index], method: ours.OurMethod, seed: int
 ) -> dict[str, float]:
     """Throughput of a reader before and during changes, and recall after them and of a fresh build."""
     items, users = factors
@@ -217,7 +217,7 @@ def churn_round(
         answered, start = 0, time.perf_counter()
         while go_on() or not answered:
             first = answered % max(1, len(users) - READ_BATCH + 1)
-            index.search(users[first : first + READ_BATCH], K, threads=1, **asked)
+            index.search(users[first : first + READ_BATCH], K, method=method, threads=1)
             answered += READ_BATCH
         return answered / (time.perf_counter() - start)
 
@@ -236,12 +236,12 @@ def churn_round(
     final_items = np.concatenate([items[stay], coming])
     final_ids = np.concatenate([stay, numbers])
     course = Course.over("churned", sets.Factors(final_items, users))
-    places = np.full(len(items) + n, -1)
-    places[final_ids] = np.arange(len(final_ids))
+    rows = np.full(len(items) + n, -1)
+    rows[final_ids] = np.arange(len(final_ids))
 
     def recall(searched: ts.Index, by_id: bool) -> float:
-        ids = searched.search(users, K, **asked).ids
-        return course.recall(np.where(ids >= 0, places[ids], -1) if by_id else ids)
+        ids = searched.search(users, K, method=method).ids
+        return course.recall(np.where(ids >= 0, rows[ids], -1) if by_id else ids)
 
     return {"kept": busy / idle, "idle": idle, "busy": busy, "replaced_per_second": n / seconds,
             "recall": recall(index, by_id=True), "fresh_recall": recall(build(final_items), by_id=False)}  # fmt: skip

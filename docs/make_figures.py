@@ -55,8 +55,8 @@ def circle_colours(vectors: np.ndarray) -> list[str]:
     """Colours that alternate around the circle."""
     order = np.argsort(np.arctan2(vectors[:, 1], vectors[:, 0]))
     colours = [""] * len(vectors)
-    for place, number in enumerate(order):
-        colours[number] = COLOURS[place % 4]
+    for rank, number in enumerate(order):
+        colours[number] = COLOURS[rank % 4]
     return colours
 
 

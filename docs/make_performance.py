@@ -18,9 +18,9 @@ the word "missed" where they are not met. What is measured, and how peers are tu
 [benchmarks/README.md](../benchmarks/README.md)."""
 
 RACE = """How many times as fast as the best peer we are, with up to 2,000 queries a call, k = 10. At each recall the
-three fastest settings of ours and of the peers take turns, and at 0.95 so does "auto", an index that was told
-nothing; a ratio is the median over turns. On this machine two threads share caches, and the host is noisy. The best
-of ours and the best peer are chosen for each number of threads, while auto is one index that chose its way on one
+three fastest settings of ours and of the peers take turns, and at 0.95 so does "auto", an index built with the default
+settings; a ratio is the median over turns. On this machine two threads share caches, and the host is noisy. The best
+of ours and the best peer are chosen for each number of threads, while auto is one index that chose its method on one
 thread, so their ratios may move differently between one thread and two."""
 
 CURVES = """Every setting that was tried, up and to the right is better (`make curves` draws all sets):
@@ -35,19 +35,19 @@ filters, every library at its fastest setting that reaches the recall."""
 STRETCHES = """Calls come in stretches of 100 queries of one library after another, as a service asks them, and a few
 before each stretch are not counted."""
 
-GROWTH = """How long a query takes as items and factors grow, by the fastest of our ways with a recall of at least
+GROWTH = """How long a query takes as items and factors grow, by the fastest of our methods with a recall of at least
 0.95, on one thread, with up to 2,000 queries a call."""
 
 EVERYONE = """Ten items for every user of a set, without those that the user has seen, by implicit's `recommend`, by
-our exact search, and by the fastest of our ways with a recall of at least 0.99. Seconds and ratios are medians over
+our exact search, and by the fastest of our methods with a recall of at least 0.99. Seconds and ratios are medians over
 turns, each of its own."""
 
 CHURN = """One thread replaces a tenth of the items, 50 at a time without a pause, while another searches. Throughput
 kept is that of the searches meanwhile over that before. Figures are medians over rounds; the recall lost to a fresh
 build is the most of any round."""
 
-BUILD = """Seconds to build an index that is told nothing, with its tiles and the measurement for a recall of 0.95,
-and to build an inverted file of faiss, on all cores."""
+BUILD = """Seconds to build an index with the default settings, its tiles and the measurement for a recall of 0.95
+included, and to build an inverted file of faiss, on all cores."""
 
 MEMORY = """Bytes an item, factors included, and seconds to build. Ours are arrays in memory; those of most peers are
 what an index takes when serialised."""
@@ -106,12 +106,12 @@ def beside(value: float, *, least: float = -float("inf"), most: float = float("i
 
 
 def named(point: Line) -> str:
-    """A way at a setting."""
+    """A method at a setting."""
     return " ".join(filter(None, (point["family"], point["setting"])))
 
 
 def described(point: Line) -> str:
-    """A way at a setting, with its recall and speed."""
+    """A method at a setting, with its recall and speed."""
     return f"{named(point)}: {point['recall']:.4f}, {point['queries_per_second']:,.0f}"
 
 
@@ -131,7 +131,7 @@ def race(found: list[Line]) -> str:
         for claim in line["claims"]
     ]
     head = ["set", "threads", "recall@10 at least", "ours over best peer", "auto over best peer, its recall"]
-    return table([*head, "ours: way, recall, queries/s", "best peer: setting, recall, queries/s"], rows)
+    return table([*head, "ours: method, recall, queries/s", "best peer: setting, recall, queries/s"], rows)
 
 
 def auto(claim: Line) -> str:
@@ -162,7 +162,7 @@ def latency(found: list[Line]) -> str:
                 beside(line["slow_over_median"], most=3.0, digits=1),
             ]
         )
-    head = ["set", "recall at least", "our way", "median us", "99% us", "best peer: median us, 99% us"]
+    head = ["set", "recall at least", "our method", "median us", "99% us", "best peer: median us, 99% us"]
     shown = table([*head, "our median over the peer's", "our 99% over our median"], rows)
     older = dict.fromkeys(line["machine"]["commit"] for line in found if line["machine"]["commit"] in QUERY_BY_QUERY)
     how = (
@@ -186,7 +186,7 @@ def growth(found: list[Line]) -> str:
         ]
         for line in sizes
     ]
-    shown = table(["factors", "items", "a row", "way", "recall", "queries/s", "us a query"], rows)
+    shown = table(["factors", "items", "a row", "method", "recall", "queries/s", "us a query"], rows)
     ratios = [line["large_over_middle"] for line in found if "large_over_middle" in line]
     if not ratios:
         return shown
@@ -197,21 +197,21 @@ def everyone(found: list[Line]) -> str:
     """All users against implicit."""
     rows = []
     for line in found:
-        for way in ("implicit", "exact", "0.99"):
-            if way in line:
-                figures = line[way]
-                goal = EVERYONE_GOALS.get(way)
+        for method in ("implicit", "exact", "0.99"):
+            if method in line:
+                figures = line[method]
+                goal = EVERYONE_GOALS.get(method)
                 rows.append(
                     [
                         line["set"],
                         str(line["threads"]),
-                        "implicit's recommend" if way == "implicit" else figures["setting"],
+                        "implicit's recommend" if method == "implicit" else figures["setting"],
                         f"{figures['recall']:.4f}",
                         f"{figures['seconds']:.2f}",
                         "1" if goal is None else beside(figures["over_implicit"], least=goal, digits=1),
                     ]
                 )
-    return table(["set", "threads", "way", "recall", "seconds", "times as fast as implicit"], rows)
+    return table(["set", "threads", "method", "recall", "seconds", "times as fast as implicit"], rows)
 
 
 def churn(found: list[Line]) -> str:
@@ -223,7 +223,7 @@ def churn(found: list[Line]) -> str:
         rows.append(
             [
                 line["set"],
-                line["way"],
+                line["method"],
                 f"{middle['idle']:,.0f}",
                 f"{middle['busy']:,.0f}",
                 beside(line["kept"], least=0.6),
@@ -232,7 +232,7 @@ def churn(found: list[Line]) -> str:
                 beside(line["lost"], most=0.01, digits=4),
             ]
         )
-    head = ["set", "way", "queries/s before", "queries/s meanwhile", "throughput kept", "items replaced a second"]
+    head = ["set", "method", "queries/s before", "queries/s meanwhile", "throughput kept", "items replaced a second"]
     return table([*head, "recall, of a fresh build", "recall lost"], rows)
 
 
@@ -267,13 +267,13 @@ def _size(part: Line | None) -> str:
 
 def profile(found: list[Line]) -> str:
     """Microseconds of every part of a tile search."""
-    parts = list(found[0]["parts"])
+    parts = list(dict.fromkeys(part for line in found for part in line["parts"]))
     rows = [
         [
             line["set"],
             f"{line['recall']:.4f}",
             f"**{1e6 * line['seconds']:.2f}**",
-            *(f"{1e6 * line['parts'][part]:.2f}" for part in parts),
+            *(f"{1e6 * line['parts'][part]:.2f}" if part in line["parts"] else "" for part in parts),
             f"{1e9 * line['coded_row']:.1f}",
             f"{1e9 * line['score']:.0f}",
         ]
@@ -287,7 +287,7 @@ SECTIONS = (
     ("latency", "Single queries from Python", LATENCY, latency, ("set",)),
     ("growth", "Growth", GROWTH, growth, ("kind", "n_items", "n_factors")),
     ("everyone", "Everyone", EVERYONE, everyone, ("set", "threads")),
-    ("churn", "Churn", CHURN, churn, ("set", "way")),
+    ("churn", "Churn", CHURN, churn, ("set", "method")),
     ("build", "Build", BUILD, build, ("n_items",)),
     ("memory", "Memory", MEMORY, memory, ("set",)),
     ("profile", "Where the time of a tile search goes", PROFILE, profile, ("set",)),

@@ -24,7 +24,7 @@ import tessella as ts
 K = 10
 BUDGETS = (50, 100, 200, 400, 800)
 USERS_A_TURN = 250
-PATIENCE = 12  # seconds after which no more users are measured, for slow machines and the NumPy twins
+PATIENCE = 12  # seconds after which no more users are measured, for slow machines and the NumPy reference
 WORDS = """\
 Amber Bright Broken Distant Electric Faded Gentle Golden Hidden Hollow Lonely Paper Quiet Slow Silver Velvet Wild Young
 Anthem Ballad Blues Canon Chorale Dance Elegy Fugue Hymn Lullaby March Nocturne Polka Rondo Serenade Song Tango Waltz
@@ -35,7 +35,7 @@ console, progress = Console(highlight=False, markup=False), Console(stderr=True)
 
 
 class Figures(NamedTuple):
-    """What a way to search comes to."""
+    """What a search comes to."""
 
     name: str
     scored: float  # share of all items
@@ -77,36 +77,36 @@ def brute_force(item_factors: np.ndarray, users: np.ndarray) -> ts.SearchResult:
         scores = users[first : first + 50] @ item_factors.T
         ids.append(np.argpartition(scores, -K, axis=1)[:, -K:])
         best.append(np.take_along_axis(scores, ids[-1], axis=1))
-    scored, certified = np.full(len(users), len(item_factors)), np.ones(len(users), np.bool_)
-    return ts.SearchResult(np.concatenate(ids), np.concatenate(best), scored, certified)
+    n_scored, certified = np.full(len(users), len(item_factors)), np.ones(len(users), np.bool_)
+    return ts.SearchResult(np.concatenate(ids), np.concatenate(best), n_scored, certified)
 
 
 def measure(index: ts.Index, item_factors: np.ndarray, users: np.ndarray) -> tuple[list[Figures], int]:
-    """The figures of every way to search, all on the same users in turn, and how many users there was time for."""
+    """The figures of every method, all on the same users in turn, and how many users there was time for."""
     search = functools.partial(index.search, k=K, threads=1)
-    slots = {f"budget={budget}": functools.partial(search, budget=budget) for budget in BUDGETS}
-    ways = {"brute force": functools.partial(brute_force, item_factors), **slots}
-    ways |= {"as planned": search, "exact": functools.partial(search, exact=True)}
-    sums = {name: np.zeros(3) for name in ways}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    calls = {"brute force": functools.partial(brute_force, item_factors)}
+    calls |= {f"slots, budget {budget}": functools.partial(search, method=ts.Slots(budget)) for budget in BUDGETS}
+    calls |= {"as planned": search, "exact": functools.partial(search, method=ts.Exact())}
+    sums = {name: np.zeros(3) for name in calls}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     start, n_asked = time.perf_counter(), 0
     columns = TextColumn("Measuring"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=progress, transient=True, disable=not progress.is_terminal) as bar:
         task = bar.add_task("", total=len(users))
         while n_asked < len(users) and time.perf_counter() - start < PATIENCE:
             asked = users[n_asked : n_asked + USERS_A_TURN]
-            for name, way in ways.items():
+            for name, call in calls.items():
                 began = time.perf_counter()
-                found = way(asked)
+                found = call(asked)
                 seconds[name].append((time.perf_counter() - began) / len(asked))
                 if name == "brute force":
                     least = found.scores.min(axis=1, keepdims=True)
                     least -= 1e-5 * abs(least)  # both sum in float32, each in its own order
                 hits = (found.scores >= least).mean(axis=1)
-                sums[name] += found.scored.sum() / len(index), hits.sum(), found.certified.sum()
+                sums[name] += found.n_scored.sum() / len(index), hits.sum(), found.certified.sum()
             n_asked += len(asked)
             bar.update(task, completed=n_asked)
-    speeds = {name: min(seconds["brute force"]) / min(seconds[name]) for name in ways}
+    speeds = {name: min(seconds["brute force"]) / min(seconds[name]) for name in calls}
     return [Figures(name, *(total / n_asked), speeds[name]) for name, total in sums.items()], n_asked
 
 
@@ -115,15 +115,15 @@ def show(figures: list[Figures], n_asked: int, index: ts.Index) -> None:
     table = Table("search", box=SIMPLE)
     for title in ("items scored", "discarded", "recall", "certified", "speed"):
         table.add_column(title, justify="right")
-    for way in figures:
-        shares = f"{1 - way.scored:.2%}", f"{way.recall:.4f}", f"{way.certified:.1%}"
-        table.add_row(way.name, f"{way.scored * len(index):,.0f}", *shares, f"{way.speed:.1f} x")
-    console.print(f"The top {K} of {n_asked:,} users, in every way; speed is over brute force:")
+    for one in figures:
+        shares = f"{1 - one.scored:.2%}", f"{one.recall:.4f}", f"{one.certified:.1%}"
+        table.add_row(one.name, f"{one.scored * len(index):,.0f}", *shares, f"{one.speed:.1f} x")
+    console.print(f"The top {K} of {n_asked:,} users, by every method; speed is over brute force:")
     console.print(table)
     console.print(
-        "Brute force is NumPy: users @ items.T, then argpartition. Both have one thread. With a budget, slots choose "
-        "that many items to score. Certified answers are proven to be the true ones. "
-        f"As planned, which is told nothing else, is the {index.plan.way} way here: {index.plan.reason}.\n"
+        "Brute force is NumPy: users @ items.T, then argpartition. Everything runs on one thread. Slots search scores "
+        "no more items than its budget. Bounds certify that an answer is the true top k. By default, search follows "
+        f"index.plan, here {index.plan.method}: {index.plan.reason}.\n"
     )
 
 
@@ -145,9 +145,9 @@ def draw(figures: list[Figures], title: str, path: Path) -> None:
     """Save a picture: recall against the share of items scored, and against speed."""
     mpl.use("Agg")
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
-    recalls = [way.recall for way in figures]
-    draw_panel(panels[0], [100 * way.scored for way in figures], recalls, "{:.2f} %", (7, -12))
-    draw_panel(panels[1], [way.speed for way in figures], recalls, "{:.3g} x", (-29, -12))
+    recalls = [one.recall for one in figures]
+    draw_panel(panels[0], [100 * one.scored for one in figures], recalls, "{:.2f} %", (7, -12))
+    draw_panel(panels[1], [one.speed for one in figures], recalls, "{:.3g} x", (-29, -12))
     panels[0].set_xlabel("items scored (% of all, log scale)")
     panels[1].set_xlabel("speed over brute force (times, log scale)")
     panels[0].set_ylabel(f"recall of the true top {K}")

@@ -81,11 +81,9 @@ def stress(seconds, built, asked, n_readers=3):
 
 
 if __name__ == "__main__":
-    for name, way in {
-        "exact": ({}, {}),
-        "tiles": ({"method": ts.LearnedTiles(n_tiles=24)}, {"method": ts.Tiles(1.0)}),
-    }.items():
-        found, searched, changed = stress(float(sys.argv[1]) / 2, *way)
+    tiles = {"method": ts.LearnedTiles(n_tiles=24)}, {"method": ts.Tiles(1.0)}
+    for name, (built, asked) in {"exact": ({}, {}), "tiles": tiles}.items():
+        found, searched, changed = stress(float(sys.argv[1]) / 2, built, asked)
         seen = f"{searched:,} searches under {changed:,} changes, {len(found)} of them saw half a change"
         print(f"{name}: {seen}")  # noqa: T201
         if found:

@@ -1,8 +1,8 @@
-"""Other libraries, tuned as an expert would: each a family of ways to answer, with a sweep of settings."""
+"""Other libraries, tuned as an expert would: each a family of methods, with a sweep of settings."""
 
 from importlib.metadata import packages_distributions, version
 
-from ways import Family
+from methods import Family
 
 from peers import brute_force, graphs, inverted_files, scann_tree
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
-from ways import Built, Ladder, Way, timed
+from methods import Built, Ladder, Method, timed
 
 
 def faiss_flat(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
@@ -25,7 +25,7 @@ def faiss_flat(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
         return index.search(queries, k)[1]
 
     built = Built(seconds, lambda: item_factors.nbytes, "arrays")
-    yield [Way("faiss Flat", "", built, search, lambda query, k: search(query[None], k, 1))]
+    yield [Method("faiss Flat", "", built, search, lambda query, k: search(query[None], k, 1))]
 
 
 def implicit_topk(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
@@ -38,4 +38,4 @@ def implicit_topk(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
         return topk(item_factors, queries, k, num_threads=threads)[0].astype(np.int64)
 
     built = Built(0.0, lambda: item_factors.nbytes, "arrays")
-    yield [Way("implicit topk", "", built, search, lambda query, k: topk(item_factors, query, k, num_threads=1))]
+    yield [Method("implicit topk", "", built, search, lambda query, k: topk(item_factors, query, k, num_threads=1))]

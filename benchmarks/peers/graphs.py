@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from ways import Built, Ladder, Way, augmented, timed, widened
+from methods import Built, Ladder, Method, augmented, timed, widened
 
 LINKS, BUILD_EFFORT = 24, 200  # links an item, and candidates looked at for them
 EFFORTS = (10, 20, 40, 80, 160, 320, 640, 1280)
@@ -83,9 +83,9 @@ def voyager_ip(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def _ladder(family: str, built: Built, ask: Callable[[np.ndarray, int, int, int], np.ndarray]) -> Ladder:
-    def way(effort: int) -> Way:
-        return Way(family, f"ef {effort}", built,
+    def method(effort: int) -> Method:
+        return Method(family, f"ef {effort}", built,
                    lambda queries, k, threads: ask(queries, k, effort, threads),
                    lambda query, k: ask(query[None], k, effort, 1))  # fmt: skip
 
-    return [way(effort) for effort in EFFORTS]
+    return [method(effort) for effort in EFFORTS]

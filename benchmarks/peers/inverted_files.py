@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from ways import Built, Ladder, Way, augmented, timed, widened
+from methods import Built, Ladder, Method, augmented, timed, widened
 
 if TYPE_CHECKING:
     import faiss
@@ -66,7 +66,7 @@ def _ivf(family: str, factors: np.ndarray, n_lists: int, threads: int, *, euclid
 
     index, seconds = timed(build)
     built = Built(seconds, lambda: _serialised(index), "serialised")
-    return [_way(family, f"{n_lists} lists, {probes} probed", built, index, index, probes)
+    return [_method(family, f"{n_lists} lists, {probes} probed", built, index, index, probes)
             for probes in PROBES if probes <= n_lists]  # fmt: skip
 
 
@@ -96,11 +96,11 @@ def _ivf_pq(kind: str, factors: np.ndarray, n_lists: int, threads: int) -> Itera
     (index, base), seconds = timed(build)
     built = Built(seconds, lambda: _serialised(index), "serialised")
     for refined in REFINED:
-        yield [_way("faiss IVF-PQ refined", f"{kind}, {n_lists} lists, {probes} probed, {refined} k refined", built,
+        yield [_method("faiss IVF-PQ refined", f"{kind}, {n_lists} lists, {probes} probed, {refined} k refined", built,
                     index, base, probes, refined) for probes in FEW_PROBES if probes <= n_lists]  # fmt: skip
 
 
-def _way(
+def _method(
     family: str,
     setting: str,
     built: Built,
@@ -108,7 +108,7 @@ def _way(
     lists: "faiss.IndexIVF",
     probes: int,
     refined: int | None = None,
-) -> Way:
+) -> Method:
     from peers import faiss_threads  # noqa: PLC0415
 
     def search(queries: np.ndarray, k: int, threads: int) -> np.ndarray:
@@ -118,7 +118,7 @@ def _way(
             index.k_factor = refined
         return index.search(widened(queries, index.d), k)[1]
 
-    return Way(family, setting, built, search, lambda query, k: search(query[None], k, 1))
+    return Method(family, setting, built, search, lambda query, k: search(query[None], k, 1))
 
 
 def _train_within_reason(index: "faiss.IndexIVF", n_items: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from ways import Built, Ladder, Way, timed
+from methods import Built, Ladder, Method, timed
 
 PROBES = (1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 26, 32, 48, 64, 96, 128, 192, 256)
 REORDERED = (30, 60, 100, 200, 400, 1000)
@@ -33,10 +33,10 @@ def _ladders(item_factors: np.ndarray, leaves: int, threads: int) -> Iterator[La
     searcher, seconds = timed(build)
     built = Built(seconds, lambda: _serialised(searcher), "serialised")
     for reordered in REORDERED:
-        yield [_way(searcher, built, leaves, probed, reordered) for probed in PROBES if probed <= leaves]
+        yield [_method(searcher, built, leaves, probed, reordered) for probed in PROBES if probed <= leaves]
 
 
-def _way(searcher: "scann.ScannSearcher", built: Built, leaves: int, probed: int, reordered: int) -> Way:  # noqa: F821
+def _method(searcher: "scann.ScannSearcher", built: Built, leaves: int, probed: int, reordered: int) -> Method:  # noqa: F821
     def search(queries: np.ndarray, k: int, threads: int) -> np.ndarray:
         if threads == 1:
             found, _ = searcher.search_batched(queries, k, reordered, probed)
@@ -50,7 +50,7 @@ def _way(searcher: "scann.ScannSearcher", built: Built, leaves: int, probed: int
     def single(query: np.ndarray, k: int) -> object:
         return searcher.search(query, k, reordered, probed)
 
-    return Way("ScaNN", f"{probed} of {leaves} leaves, {reordered} reordered", built, search, single)
+    return Method("ScaNN", f"{probed} of {leaves} leaves, {reordered} reordered", built, search, single)
 
 
 def _serialised(searcher: "scann.ScannSearcher") -> int:  # noqa: F821

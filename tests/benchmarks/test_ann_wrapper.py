@@ -94,7 +94,7 @@ def test_auto_takes_a_recall(wrapper, rng, metric):
 def test_what_does_not_fit_gets_a_sentence(wrapper):
     with pytest.raises(ValueError, match="metric is 'hamming', but must be angular"):
         wrapper.Tessella("hamming", "exact")
-    with pytest.raises(ValueError, match="way is 'magic', but must be exact"):
+    with pytest.raises(ValueError, match="method is 'magic', but must be exact"):
         wrapper.Tessella("angular", "magic")
     with pytest.raises(ValueError, match="slots takes 2 query arguments, but 1 were given"):
         wrapper.Tessella("angular", "slots").set_query_arguments(200)
@@ -102,7 +102,7 @@ def test_what_does_not_fit_gets_a_sentence(wrapper):
 
 def test_the_configuration_names_what_there_is(wrapper):
     yaml = pytest.importorskip("yaml")
-    ways = set()
+    methods = set()
     for entry in yaml.safe_load((FOLDER / "config.yml").read_text())["float"]["any"]:
         assert entry["module"] == "ann_benchmarks.algorithms.tessella"
         assert entry["docker_tag"] == "ann-benchmarks-tessella"
@@ -111,7 +111,7 @@ def test_the_configuration_names_what_there_is(wrapper):
         for group in entry["run_groups"].values():
             for built in product(*group["args"]):
                 algorithm = constructor("angular", *built)
-                ways.add(algorithm.way)
+                methods.add(algorithm.method)
                 for arguments in product(*group.get("query_args", [])):
                     algorithm.set_query_arguments(*arguments)
-    assert ways == {"exact", "slots", "tiles", "auto"}
+    assert methods == {"exact", "slots", "tiles", "auto"}

@@ -10,15 +10,15 @@ import peers
 import pytest
 import race
 import sets
+from methods import Built, Family, Method, augmented, widened
 from race import Course, Point, Sweep
-from ways import Built, Family, Way, augmented, widened
 
 BUILT = Built(0.0, lambda: 0, "arrays")
 
 
 def point(family, setting, recall, speed):
-    way = Way(family, setting, BUILT, lambda _queries, _k, _threads: None, lambda _query, _k: None)
-    return Point(way, recall, speed, 1)
+    method = Method(family, setting, BUILT, lambda _queries, _k, _threads: None, lambda _query, _k: None)
+    return Point(method, recall, speed, 1)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def sweep():
 
 
 def some_of_the_best(n_found):
-    """A way that scores every item and returns only so many of the best, padded."""
+    """A method that scores every item and returns only so many of the best, padded."""
 
     def search(items, queries, k):
         found = np.argsort(-queries @ items.T, axis=1)[:, :k]
@@ -46,14 +46,14 @@ def some_of_the_best(n_found):
 
 
 def ladder_of(items, steps, asked):
-    def way(n_found):
+    def method(n_found):
         def search(queries, k, _threads):
             asked.append(n_found)
             return some_of_the_best(n_found)(items, queries, k)
 
-        return Way("partial", f"{n_found} found", BUILT, search, lambda query, k: search(query[None], k, 1))
+        return Method("partial", f"{n_found} found", BUILT, search, lambda query, k: search(query[None], k, 1))
 
-    return [way(step) for step in steps]
+    return [method(step) for step in steps]
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def test_a_goal_says_whether_it_was_missed():
 
 
 def test_brute_force_gives_the_true_answers(course):
-    exact = ours.build_slots(course.factors.items).search(course.factors.users, race.K)
+    exact = ours.build_exact(course.factors.items).search(course.factors.users, race.K)
     assert course.recall(exact.ids) == 1.0
     np.testing.assert_array_equal(np.sort(course.true_ids), np.sort(exact.ids))
 
 
 def test_the_fastest_that_reaches_a_recall_is_its_operating_point(sweep):
-    assert sweep.best(0.90).way.family == "b"
-    assert sweep.best(0.95).way.setting == "high"
+    assert sweep.best(0.90).method.family == "b"
+    assert sweep.best(0.95).method.setting == "high"
     assert sweep.best(0.90, "a").speed == 600.0
     assert sweep.best(0.99) is None
     assert [p.speed for p in sweep.fastest(0.9)] == [700.0, 600.0, 500.0]
@@ -123,14 +123,14 @@ def test_more_threads_ask_only_the_fastest_settings_again(course):
     one = Sweep(race.climb(course, steps, 1, repeats=1))
     asked.clear()
     two = race.again(course, one, 2, repeats=1)
-    assert {(p.way.setting, p.threads) for p in two.points} == {("9 found", 2), ("10 found", 2)}
+    assert {(p.method.setting, p.threads) for p in two.points} == {("9 found", 2), ("10 found", 2)}
     assert set(asked) == {9, 10}
 
 
 def test_a_family_that_reaches_no_level_shows_its_highest_recall_on_more_threads(course):
     one = Sweep(race.climb(course, ladder_of(course.factors.items, (2, 5), []), 1, repeats=1))
     two = race.again(course, one, 2, repeats=1)
-    assert [p.way.setting for p in two.points] == ["5 found"]
+    assert [p.method.setting for p in two.points] == ["5 found"]
     assert race.table(two, ["partial"])[1].endswith("recall at most 0.5000")
 
 
@@ -139,8 +139,8 @@ def test_finalists_meet_in_turns(course):
     own = race.sweep(course, [ours.EXACT], 1, 1)
     theirs = race.sweep(course, [family], 1, 1)
     final = race.final(course, own, theirs, 0.95, repeats=2, auto=own.points[0])
-    assert final.ours.way.family == "tessella exact"
-    assert final.peer.way.setting == "10 found"
+    assert final.ours.method.family == "tessella exact"
+    assert final.peer.method.setting == "10 found"
     assert final.ratio == final.auto_ratio > 0
     assert race.final(course, own, Sweep(), 0.95, repeats=2) is None
 
@@ -148,11 +148,11 @@ def test_finalists_meet_in_turns(course):
 @pytest.mark.parametrize("family", ours.FAMILIES, ids=lambda family: family.name)
 def test_our_families_answer_singly_and_in_batches(course, family):
     for ladder in family.ladders(course.factors.items, 1):
-        way = ladder[-1]
-        batch = way.search(course.factors.users, race.K, 1)
+        method = ladder[-1]
+        batch = method.search(course.factors.users, race.K, 1)
         assert batch.shape == (40, race.K)
-        np.testing.assert_array_equal(way.single(course.factors.users[0], race.K).ids, batch[0])
-        assert way.built.n_bytes() > course.factors.items.nbytes
+        np.testing.assert_array_equal(method.single(course.factors.users[0], race.K).ids, batch[0])
+        assert method.built.n_bytes() > course.factors.items.nbytes
 
 
 @pytest.mark.parametrize("family", peers.FAMILIES, ids=lambda family: family.name)
@@ -160,9 +160,9 @@ def test_installed_peers_find_what_we_find(course, family):
     if not family.installed or (family.package == "faiss" and not Family("", "threadpoolctl", None).installed):
         pytest.skip(f"{family.package} is not installed")
     for ladder in family.ladders(course.factors.items, 1):
-        way = ladder[-1]
-        assert course.recall(way.search(course.factors.users, race.K, 1)) > 0.5
-        way.single(course.factors.users[0], race.K)
+        method = ladder[-1]
+        assert course.recall(method.search(course.factors.users, race.K, 1)) > 0.5
+        method.single(course.factors.users[0], race.K)
 
 
 def test_augmented_items_are_equally_long_and_keep_their_order(rng):

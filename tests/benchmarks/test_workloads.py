@@ -8,6 +8,8 @@ import scipy.sparse
 import sets
 import workloads
 
+import tessella as ts
+
 
 @pytest.fixture(scope="module")
 def factors():
@@ -23,8 +25,8 @@ def seen(factors):
 def test_what_users_have_seen_is_no_answer(factors, seen):
     true = workloads.unseen_best(*factors, seen)
     assert not seen[np.arange(len(true))[:, None], true].toarray().any()
-    index = ours.build_slots(factors.items)
-    found = workloads.answer_all(index, factors.users, seen, 1, exact=True)
+    index = ours.build_exact(factors.items)
+    found = workloads.answer_all(index, factors.users, seen, 1, ts.Exact())
     np.testing.assert_array_equal(np.sort(found), np.sort(true))
 
 
@@ -34,13 +36,13 @@ def test_the_cheapest_setting_reaches_its_recall(factors, seen):
     def recall(found):
         return race.measure.recall(found, true, *factors)
 
-    _, index, options = workloads.cheapest_at(*factors, seen, recall)
-    assert recall(workloads.answer_all(index, factors.users, seen, 1, **options)) >= 0.99
+    _, index, method = workloads.cheapest_at(*factors, seen, recall)
+    assert recall(workloads.answer_all(index, factors.users, seen, 1, method)) >= 0.99
 
 
 def test_a_round_of_churn_ends_with_the_items_of_a_fresh_build(factors, monkeypatch):
     monkeypatch.setattr(workloads, "IDLE_SECONDS", 0.01)
-    found = workloads.churn_round(factors, ours.build_slots, {"exact": True}, seed=0)
+    found = workloads.churn_round(factors, ours.build_exact, ts.Exact(), seed=0)
     assert found["recall"] == found["fresh_recall"] == 1.0
     assert min(found.values()) > 0
 

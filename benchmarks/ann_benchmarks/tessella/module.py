@@ -6,7 +6,8 @@ import tessella as ts
 
 from ..base.module import BaseANN  # noqa: TID252 - as every algorithm there has it
 
-SLOTS = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=2.5, rotation="principal")
+BUILT_AS = {"exact": "exact", "slots": "exact", "tiles": "tiles", "auto": "auto"}
+QUERY_ARGUMENTS = {"slots": ("budget", "max_slots"), "tiles": ("reach",)}
 
 
 class Tessella(BaseANN):
@@ -16,14 +17,14 @@ class Tessella(BaseANN):
     which is the inner product of (q, 1) with (v, -|v|^2 / 2). Forks that rank by inner product pass "ip" or "dot".
     """
 
-    def __init__(self, metric: str, way: str, target_recall: float = 0.95) -> None:
+    def __init__(self, metric: str, method: str, target_recall: float = 0.95) -> None:
         if metric not in ("angular", "euclidean", "ip", "dot"):
             raise ValueError(f"metric is {metric!r}, but must be angular, euclidean, ip or dot.")
-        if way not in ("exact", "slots", "tiles", "auto"):
-            raise ValueError(f"way is {way!r}, but must be exact, slots, tiles or auto.")
-        self.metric, self.way, self.target_recall = metric, way, target_recall
-        self.options: dict[str, object] = {"exact": True} if way == "exact" else {}
-        self.title = f"auto, target_recall={target_recall:g}" if way == "auto" else way
+        if method not in BUILT_AS:
+            raise ValueError(f"method is {method!r}, but must be exact, slots, tiles or auto.")
+        self.metric, self.method, self.target_recall = metric, method, target_recall
+        self.asked: ts.Exact | ts.Slots | ts.Tiles | None = None  # None follows the index's plan
+        self.title = f"auto, target_recall={target_recall:g}" if method == "auto" else method
         self.name = f"tessella({self.title})"
 
     def fit(self, X: np.ndarray) -> None:  # noqa: N803
@@ -34,21 +35,16 @@ class Tessella(BaseANN):
             rows = rows / np.where(lengths > 0, lengths, 1)
         elif self.metric == "euclidean":
             rows = np.hstack([rows, -0.5 * np.sum(rows.astype(np.float64) ** 2, axis=1, keepdims=True)])
-        chosen: dict[str, dict[str, object]] = {
-            "exact": {"target_recall": 1.0},
-            "slots": {"schema": SLOTS},
-            "tiles": {"schema": ts.LearnedTiles()},
-            "auto": {"target_recall": self.target_recall},
-        }
-        self.index = ts.Index.build(rows.astype(np.float32), **chosen[self.way])
+        recall = self.target_recall if self.method == "auto" else None
+        self.index = ts.Index.build(rows.astype(np.float32), method=BUILT_AS[self.method], target_recall=recall)
 
     def set_query_arguments(self, *arguments: float) -> None:
         """How hard to search: a budget and a number of slots for slots, a reach for tiles, nothing for the others."""
-        wanted = {"slots": ("budget", "max_slots"), "tiles": ("reach",)}.get(self.way, ())
+        wanted = QUERY_ARGUMENTS.get(self.method, ())
         if len(arguments) != len(wanted):
-            raise ValueError(f"{self.way} takes {len(wanted)} query arguments, but {len(arguments)} were given.")
+            raise ValueError(f"{self.method} takes {len(wanted)} query arguments, but {len(arguments)} were given.")
         if wanted:
-            self.options = dict(zip(wanted, arguments, strict=True))
+            self.asked = {"slots": ts.Slots, "tiles": ts.Tiles}[self.method](*arguments)
         shown = ", ".join(f"{name}={value}" for name, value in zip(wanted, arguments, strict=True))
         self.name = f"tessella({self.title}{', ' if shown else ''}{shown})"
 
@@ -60,11 +56,11 @@ class Tessella(BaseANN):
 
     def query(self, q: np.ndarray, n: int) -> np.ndarray:
         """Rows nearest to one query, on one thread."""
-        return self.index.search(self._asked(q)[0], n, threads=1, **self.options).ids
+        return self.index.search(self._asked(q)[0], n, method=self.asked, threads=1).ids
 
     def batch_query(self, X: np.ndarray, n: int) -> None:  # noqa: N803
         """Rows nearest to many queries, on all cores; `get_batch_results` gives them."""
-        self.res = self.index.search(self._asked(X), n, **self.options).ids
+        self.res = self.index.search(self._asked(X), n, method=self.asked).ids
 
     def get_batch_results(self) -> np.ndarray:
         """What the last `batch_query` found."""

@@ -1,4 +1,4 @@
-"""What a race is between: libraries, their indexes, and the settings at which each is asked."""
+"""Methods that a race compares: libraries, their indexes, and the settings at which each is asked."""
 
 import importlib.util
 import time
@@ -21,7 +21,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Way:
+class Method:
     """One library at one setting.
 
     `search(queries, k, threads)` gives ids, -1 for a missing one; `single(query, k)` asks one query of shape
@@ -40,12 +40,12 @@ class Way:
         return f"{self.family}, {self.setting}" if self.setting else self.family
 
 
-Ladder = list[Way]  # ways over one index, each of which finds more than the one before and takes longer
+Ladder = list[Method]  # methods over one index, each of which finds more than the one before and takes longer
 
 
 @dataclass(frozen=True)
 class Family:
-    """A library used in one manner: `ladders(item_factors, threads)` builds its indexes and gives the settings."""
+    """A library with one kind of index: `ladders(item_factors, threads)` builds its indexes and gives the settings."""
 
     name: str
     package: str

@@ -1,0 +1,163 @@
+"""Compare this commit with another, `make compare BASE=<commit>`: has the library become faster or slower.
+
+Builds both into folders of their own under build/compare, and measures them in turns in one run, a process each, on one
+thread. A ratio above 1 says that this commit is faster. Appends to results/compare.jsonl.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import measure
+import numpy as np
+import sets
+from compare_worker import K
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "compare"
+N_USERS = 2_000
+BUILDS, MOST_BUILDS = ("build exact", "build tiles"), 3
+BATCHES = ("batch 0.95", "batch 0.99", "batch exact", "batch slots")
+SEARCHES = (*BATCHES, "single 0.95", "single exact", "single plan", "changes", "churn")
+HEADING = f"  {'':<22} {'this/base':>9}  {'quartiles':>12}  {'base':>10} {'recall':>14}  {'this':>10} {'recall':>14}"
+Pair = tuple[dict, dict]  # a figure of the base and of this commit, in the same turn
+
+
+def git(*arguments: str) -> str:
+    """What git says."""
+    return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def install_base(commit: str) -> Path:
+    """Install a commit, unless that was done before; gives its Python."""
+    folder = FOLDER / commit
+    if not (folder / "done").exists():
+        if not (folder / "source").exists():
+            git("worktree", "add", "--force", "--detach", str(folder / "source"), commit)
+        install(folder / "source", folder / "venv")
+        (folder / "done").touch()
+    return folder / "venv" / "bin" / "python"
+
+
+def install(source: Path, venv: Path) -> Path:
+    """Install a source tree as it is, into an environment of its own; gives its Python."""
+    python = venv / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
+    subprocess.run(command, check=True, env={**os.environ, "TESSELLA_REQUIRE_NATIVE": "1"})
+    return python
+
+
+class Worker:
+    """A process that measures one version; see compare_worker.py."""
+
+    def __init__(self, python: Path, *arrays: Path) -> None:
+        command = [python, Path(__file__).with_name("compare_worker.py"), *arrays]
+        alone = {**os.environ, **measure.KEEP_MEMORY, **measure.ONE_BLAS_THREAD}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=alone)
+
+    def ask(self, command: str) -> dict:
+        """The answer to a command."""
+        print(command, file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"A worker ended at {command!r}; what it said stands above.")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def in_turns(workers: list[Worker], commands: Iterable[str], n_turns: int) -> dict[str, list[Pair]]:
+    """Figures of both versions by title, turn by turn. A first turn does not count; who begins alternates."""
+    figures: dict[str, list[Pair]] = {}
+    for turn in range(n_turns + 1):
+        for command in commands:
+            found = {side: workers[side].ask(command) for side in ((0, 1) if turn % 2 else (1, 0))}
+            for title in found[0] if turn else ():
+                figures.setdefault(title, []).append((found[0][title], found[1][title]))
+    return figures
+
+
+def compare(factors: sets.Factors, pythons: list[Path], n_turns: int) -> dict[str, list[Pair]]:
+    """All figures of one set."""
+    paths = [FOLDER / f"{part}.npy" for part in factors._fields]
+    for path, array in zip(paths, factors, strict=True):
+        np.save(path, array)
+    workers = [Worker(python, *paths) for python in pythons]
+    figures = in_turns(workers, BUILDS, min(n_turns, MOST_BUILDS))
+    swept = [worker.ask("sweep") for worker in workers]
+    if not np.allclose(swept[0]["scores"], swept[1]["scores"], rtol=1e-5):
+        sys.exit("The exact answers of the two versions differ.")
+    if swept[0]["numpy"] != swept[1]["numpy"]:
+        sys.exit(f"The two versions run on different NumPys; remove {FOLDER}, so that both are installed anew.")
+    print(f"  least reach for a recall: base {swept[0]['reaches']}, this {swept[1]['reaches']}")
+    figures |= in_turns(workers, SEARCHES, n_turns)
+    for worker in workers:
+        worker.close()
+    return figures
+
+
+def summary(pairs: list[Pair]) -> dict[str, object]:
+    """Medians of the figures, and of their ratios turn by turn, with the quartiles of these."""
+    rates = np.array([[figure["rate"] for figure in pair] for pair in pairs])
+    low, middle, high = np.percentile(rates[:, 1] / rates[:, 0], (25, 50, 75)).tolist()
+    base, this = ({**figure, "rate": float(rate)} for figure, rate in zip(pairs[-1], np.median(rates, 0), strict=True))
+    return {"ratio": middle, "quartiles": [low, high], "base": base, "this": this}
+
+
+def line(title: str, found: dict) -> str:
+    """A row of the table."""
+    quartiles = "{:.2f} to {:.2f}".format(*found["quartiles"])
+    return f"  {title:<22} {found['ratio']:>9.2f}  {quartiles:>12}  {shown(found['base'])}  {shown(found['this'])}"
+
+
+def shown(figure: dict) -> str:
+    """A speed in its unit, with the recall."""
+    unit, rate = figure["unit"], figure["rate"]
+    value = {"us": f"{1e6 / rate:,.1f}", "s": f"{1 / rate:,.2f}"}.get(unit, f"{rate:,.0f}")
+    return f"{value:>10} {unit:<7} {'-' if figure['recall'] is None else format(figure['recall'], '.4f'):>6}"
+
+
+def main() -> None:
+    """Build both, measure, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", help="the commit to compare with")
+    parser.add_argument("--turns", type=int, default=7, help="how many, after one that does not count (default: 7)")
+    parser.add_argument("--only", default="", metavar="SET", help="compare only on sets whose names hold this")
+    parser.add_argument("--many", type=int, default=1_000_000, help="generated items (default: 1,000,000)")
+    options = parser.parse_args()
+    measure.settle_process()
+    start = time.perf_counter()
+    base, this = git("rev-parse", "--short", f"{options.base}^{{commit}}"), git("describe", "--always", "--dirty")
+    print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
+    print(f"base {base}, this {this}; both are installed first, which takes minutes", flush=True)
+    pythons = [install_base(base), install(ROOT, FOLDER / "this")]
+    chosen = {name: (lambda name=name: sets.learned(name).sample(N_USERS)) for name in sets.LEARNED}
+    chosen[f"generated {options.many:,} x 64"] = lambda: sets.generated(options.many, 64, N_USERS)
+    for name in (name for name in chosen if options.only in name):
+        if name in sets.LEARNED and name not in sets.learned_names():
+            print(f"\n{name} is left out: it is not in {sets.DATA / 'factors'}")
+            continue
+        print(f"\n{name}: {N_USERS:,} queries, k = {K}, one thread, {options.turns} turns", flush=True)
+        figures = compare(chosen[name](), pythons, options.turns)
+        print(HEADING)
+        for title, pairs in figures.items():
+            found = summary(pairs)
+            print(line(title, found))
+            commits = {"base_commit": base, "this_commit": this}
+            measure.record("compare", {**commits, "set": name, "title": title, "turns": len(pairs), **found})
+    print(f"\n{time.perf_counter() - start:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
