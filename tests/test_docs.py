@@ -51,7 +51,7 @@ def test_the_page_on_performance_is_made_from_results():
 def churn_line(kept, commit):
     fast = {"idle": 100, "busy": 50, "replaced_per_second": 9, "recall": 0.96, "fresh_recall": 0.97}
     return {"machine": {"cpu": "some", "cpus": "2", "simd": "avx2", "tessella": "0", "commit": commit},
-            "part": "churn", "set": "a set", "way": "auto", "kept": kept, "lost": 0.01, "rounds": [fast]}  # fmt: skip
+            "part": "churn", "set": "a set", "method": "auto", "kept": kept, "lost": 0.01, "rounds": [fast]}  # fmt: skip
 
 
 def test_the_page_on_performance_takes_the_latest_of_what_there_is(tmp_path, monkeypatch):
