@@ -28,7 +28,7 @@ using Array = nb::ndarray<nb::numpy, Item, nb::c_contig, nb::device::cpu>;  // o
     throw nb::value_error(sentence.c_str());
 }
 
-void require(bool holds, const std::string& sentence) {
+void require(bool holds, const char* sentence) {
     if (!holds) refuse(sentence);
 }
 
@@ -74,8 +74,8 @@ int64_t width_of(const Matrix<const float>& factors) {
     return static_cast<int64_t>(factors.shape(1));
 }
 void require_width(const Matrix<const float>& factors, const char* name) {
-    require(width_of(factors) >= 1 && width_of(factors) <= MAX_FACTORS,
-            std::string(name) + " has not from 1 to 4096 columns");
+    if (width_of(factors) < 1 || width_of(factors) > MAX_FACTORS)
+        refuse(std::string(name) + " has not from 1 to 4096 columns");
 }
 
 size_t in_groups(size_t n, int64_t size) {
@@ -86,40 +86,48 @@ size_t in_groups(size_t n, int64_t size) {
 // The arrays of a Python object by their names, kept alive as long as the core reads them.
 class Fields {
 public:
-    Fields(nb::handle object, std::vector<nb::object>& kept)
-        : object_(object), kept_(kept), kind_(nb::cast<std::string>(object.type().attr("__name__"))) {}
+    Fields(nb::handle object, std::vector<nb::object>& kept) : object_(object), kept_(kept) {}
 
-    std::string name(const char* field) const { return kind_ + "." + field; }
     nb::object operator[](const char* field) const { return object_.attr(field); }
     bool has(const char* field) const { return !object_.attr(field).is_none(); }
+    // What errors call a field.
+    std::string name(const char* field) const {
+        return nb::cast<std::string>(object_.type().attr("__name__")) + "." + field;
+    }
+
+    // An array, if the field is one of the right kind.
+    template <typename Any>
+    bool find(const char* field, Any& array) const {
+        nb::object value = object_.attr(field);
+        if (!nb::try_cast(value, array, false)) return false;
+        kept_.push_back(std::move(value));
+        return true;
+    }
 
     template <typename Any>
     Any get(const char* field) const {
-        const nb::object value = object_.attr(field);
         Any array;
-        if (!nb::try_cast(value, array, false))
-            refuse(name(field) + " is not an array of the right type, dimensions and order");
-        kept_.push_back(value);
+        if (!find(field, array)) refuse(name(field) + " is not an array of the right type, dimensions and order");
         return array;
     }
 
     template <typename Any>
     Any get(const char* field, size_t size) const {
         const Any array = get<Any>(field);
-        require_size(array, name(field).c_str(), size);
+        if (array.size() != size) require_size(array, name(field).c_str(), size);
         return array;
     }
 
 private:
     nb::handle object_;
     std::vector<nb::object>& kept_;
-    std::string kind_;
 };
 
 ExactCodes exact_codes_of(const Fields& fields, size_t n_items, int64_t code_size) {
     const size_t n_blocks = in_groups(n_items, BLOCK_ITEMS);
     const auto terms = fields.get<Matrix<const double>>("block_terms");
-    require_shape(terms, fields.name("block_terms").c_str(), n_blocks, 4);
+    if (terms.shape(0) != n_blocks || terms.shape(1) != 4)
+        require_shape(terms, fields.name("block_terms").c_str(), n_blocks, 4);
     return {fields.get<Vector<const int8_t>>("codes", n_blocks * BLOCK_ITEMS * static_cast<size_t>(code_size)).data(),
             fields.get<Vector<const int16_t>>("offsets", n_blocks * BLOCK_ITEMS).data(),
             reinterpret_cast<const BlockTerms*>(terms.data()), code_size};
@@ -140,8 +148,8 @@ Postings postings_of(const Fields& fields, size_t n_items) {
     const auto block_lists = fields.get<Vector<const int64_t>>("block_lists");
     const size_t n_blocks = in_groups(n_items, POSTING_BLOCK);
     require_starts(block_lists, fields.name("block_lists").c_str(), n_blocks, slots.size(), true);
-    require(starts.data()[0] == 0 && starts.data()[slots.size()] == static_cast<int64_t>(positions.size()),
-            fields.name("starts") + " does not cover its array");
+    if (starts.data()[0] != 0 || starts.data()[slots.size()] != static_cast<int64_t>(positions.size()))
+        refuse(fields.name("starts") + " does not cover its array");
     return {positions.data(),
             fields.get<Vector<const int8_t>>("impacts", positions.size()).data(),
             slots.data(),
@@ -156,11 +164,11 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
                           int64_t n_groups, size_t n_items, int64_t n_factors) {
     const auto members = fields.get<Vector<const int32_t>>("members");
     const auto starts = fields.get<Vector<const int32_t>>("starts");
-    require(starts.size() >= 3, fields.name("starts") + " has no tile around a centre");
+    if (starts.size() < 3) refuse(fields.name("starts") + " has no tile around a centre");
     const size_t n_tiles = starts.size() - 2;
     require_starts(starts, fields.name("starts").c_str(), n_tiles + 1, members.size(), true);
-    require(in_groups(n_tiles, GROUP_ITEMS) == static_cast<size_t>(n_groups),
-            fields.name("starts") + " has not as many tiles as there are centres");
+    if (in_groups(n_tiles, GROUP_ITEMS) != static_cast<size_t>(n_groups))
+        refuse(fields.name("starts") + " has not as many tiles as there are centres");
     require_size(radii, "radii", static_cast<size_t>(n_groups * GROUP_ITEMS));
     int32_t largest = 0;
     for (size_t i = 1; i < starts.size(); ++i) largest = std::max(largest, starts.data()[i] - starts.data()[i - 1]);

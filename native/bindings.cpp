@@ -292,8 +292,9 @@ private:
         const auto factors = fields.get<Matrix<const float>>("factors");
         const size_t n = factors.shape(0);
         const int64_t n_factors = engine_.n_factors();
-        require(n >= 1, fields.name("factors") + " is empty");
-        require_shape(factors, fields.name("factors").c_str(), n, static_cast<size_t>(n_factors));
+        if (n == 0) refuse(fields.name("factors") + " is empty");
+        if (width_of(factors) != n_factors)
+            require_shape(factors, fields.name("factors").c_str(), n, static_cast<size_t>(n_factors));
         require(base + static_cast<int64_t>(n) <= INT32_MAX, "positions leave 31 bits");
         Segment segment = {};
         segment.items = {factors.data(), fields.get<Vector<const int32_t>>("rows", n).data(),
@@ -301,17 +302,21 @@ private:
                          n_factors,      base};
         if (fields.has("removed"))
             segment.items.removed = fields.get<Vector<const uint8_t>>("removed", (n + 7) / 8).data();
-        if (nb::cast<std::string>(fields["ids"].attr("dtype").attr("kind")) == "i")
-            segment.ids = fields.get<Vector<const int64_t>>("ids", n).data();
+        Vector<const int64_t> ids;
+        if (fields.find("ids", ids)) {  // texts stay with Python
+            require_size(ids, "Segment.ids", n);
+            segment.ids = ids.data();
+        }
         segment.by_row = fields.get<Vector<const int32_t>>("by_row", n).data();
         segment.codes = exact_codes_of(Fields(fields["codes"], kept_), n, engine_.axes().code_size);
         segment.postings = postings_of(Fields(fields["postings"], kept_), n);
-        require(fields.has("tiles") == engine_.has_tiles(), fields.name("tiles") + " and centres go together");
+        if (fields.has("tiles") != engine_.has_tiles()) refuse(fields.name("tiles") + " and centres go together");
         if (engine_.has_tiles())
             segment.tiles =
                 tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, n_factors);
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
-        require(segment.n_live >= 0 && segment.n_live <= static_cast<int64_t>(n), fields.name("n_live") + " is wrong");
+        if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n))
+            refuse(fields.name("n_live") + " is wrong");
         return segment;
     }
 

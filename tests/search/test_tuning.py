@@ -108,7 +108,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, name):
     index.rebuild(queries=USERS)
     assert index.plan.method.name == "tiles"
     assert index.tiles == ts.LearnedTiles()
-    assert "300 queries given of the methods that reach a recall of 0.9" in index.plan.reason
+    assert "the fastest method with a recall of at least 0.9, on 300 queries given" in index.plan.reason
     assert index.plan != before
     assert measured_recall(index, USERS, 10) >= 0.9
     index.rebuild()
@@ -151,7 +151,9 @@ def test_a_plan_prints_what_was_measured(fastest):
     fastest("tiles")
     plan = ts.Index.build(ITEMS, queries=USERS).plan
     lines = str(plan).splitlines()
-    assert lines[0].startswith(f"tiles, reach {plan.method.reach:g}: the fastest on 300 queries given")
+    assert lines[0].startswith(
+        f"tiles, reach {plan.method.reach:g}: the fastest method with a recall of at least 0.95, on 300 queries given"
+    )
     assert [line.split()[0].rstrip(",") for line in lines[1:]] == ["exact", "tiles", "slots"]
     assert "recall 1.0000 (at least" in lines[1]
     assert str(ts.Index.build(np.eye(3)).plan).startswith("exact: there are only 3 items")

@@ -44,17 +44,21 @@ def search(
     """
     n_threads = None if threads is None else thread_count(threads)
     given = queries if type(queries) is np.ndarray else _checks.numbers(queries, "queries")
-    array = given if _is_ready(given) else _as_floats(given)
-    single = array.ndim == 1
-    if array.ndim not in (1, 2) or array.shape[-1] != version.fitted.n_factors:
-        _checks.factors(array[None] if single else array, "queries", version.fitted.n_factors)  # has the sentence
+    flags = given.flags
+    ready = given.dtype is _FLOAT32 and flags.c_contiguous and flags.aligned
+    array = given if ready else _as_floats(given)
+    shape = array.shape
+    single = len(shape) == 1
+    if len(shape) not in (1, 2) or shape[-1] != version.n_factors:
+        _checks.factors(array[None] if single else array, "queries", version.n_factors)  # has the sentence
     if type(k) is not int or not 1 <= k <= LARGEST_K:
         k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
-    if method is None:
-        method = version.plan.method_for(k)
+    planned = version.planned if method is None else None
+    if planned is not None:
+        method, setting = planned
     else:
-        _check_method(version, method)
-    setting = setting_for(method, k, version.n_live, version.fitted.n_factors)
+        method = version.plan.method_for(k) if method is None else _checked_method(version, method)
+        setting = setting_for(method, k, version.n_live, version.n_factors)
     row_filter = None
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
@@ -107,26 +111,21 @@ def _search_many(
     return found, min(refused, default=-1)
 
 
-def _is_ready(queries: NDArray[Any]) -> bool:
-    """Whether an array is float32 in one piece, as the engine takes it."""
-    flags = queries.flags
-    return queries.dtype == _FLOAT32 and flags.c_contiguous and flags.aligned
-
-
 def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
     """Queries as float32 in one piece; numbers that are too large become infinite, which the engine refuses."""
     with np.errstate(over="ignore"):
         return np.require(_checks.numbers(queries, "queries"), np.float32, ["C", "A"])
 
 
-def _check_method(version: Version, method: Method) -> None:
-    if not isinstance(method, Exact | Tiles | Slots):
+def _checked_method(version: Version, method: Method) -> Method:
+    if not isinstance(method, (Exact, Tiles, Slots)):
         kind = method.__name__ if isinstance(method, type) else type(method).__name__
         raise TypeError(
             f"method is {kind}, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."
         )
     if isinstance(method, Tiles) and version.fitted.tiling is None:
         raise ValueError("method is Tiles, but the index has none; build it with method=tessella.LearnedTiles().")
+    return method
 
 
 def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:

@@ -110,7 +110,7 @@ def tuned(version: Version, queries: NDArray[np.float32] | None, target_recall: 
     source = "made from the items" if queries is None else "given"
     return Plan(
         fastest,
-        f"the fastest on {n:,} queries {source} of the methods that reach a recall of {target_recall:g}",
+        f"the fastest method with a recall of at least {target_recall:g}, on {n:,} queries {source}",
         recall=measured[fastest],
         trials=tuple(Trial(method, *shares, n / seconds[method]) for method, shares in measured.items()),
         target_recall=target_recall,

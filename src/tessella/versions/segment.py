@@ -84,8 +84,10 @@ class Segment:
         tiles: TiledItems | None,
     ) -> Self:
         """A segment of arrays that are by falling norm already."""
-        by_id = np.argsort(ids, kind="stable").astype(np.int32)
-        return cls(factors, rows, _order_of(rows), ids, by_id, is_new, codes, postings, tiles, None, len(ids))
+        by_row = _order_of(rows)
+        numbered = ids.dtype == np.int64 and np.array_equal(ids, rows)  # items that have their rows for ids
+        by_id = by_row if numbered else np.argsort(ids, kind="stable").astype(np.int32)
+        return cls(factors, rows, by_row, ids, by_id, is_new, codes, postings, tiles, None, len(ids))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -130,7 +132,8 @@ class Segment:
     def memory(self) -> dict[str, int]:
         """Bytes of each part."""
         removed = 0 if self.removed is None else self.removed.nbytes
-        own = self.rows.nbytes + self.by_row.nbytes + self.ids.nbytes + self.by_id.nbytes + self.is_new.nbytes + removed
+        orders = self.by_row.nbytes + (0 if self.by_id is self.by_row else self.by_id.nbytes)
+        own = self.rows.nbytes + self.ids.nbytes + orders + self.is_new.nbytes + removed
         return {
             "factors": self.factors.nbytes,
             "ids and rows": own,
