@@ -11,6 +11,20 @@ Vector loaded(const Item* values) {
     return vector;
 }
 
+// The first n of eight floats, at most eight, with zeros for the others.
+EightFloats loaded_part(const float* values, int64_t n) {
+#if defined(__AVX2__)
+    static const int32_t MASKS[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    const int64_t first = n < 8 ? 8 - n : 0;
+    const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(MASKS + first));
+    return (EightFloats)_mm256_maskload_ps(values, mask);
+#else
+    EightFloats part{};
+    for (int64_t l = 0; l < n && l < 8; ++l) part[l] = values[l];
+    return part;
+#endif
+}
+
 // Sum of squares in 16 fixed stripes folded in a fixed order. A stripe that has run out gets zeros, which change
 // nothing.
 double sum_of_squares(const float* values, int64_t n) {
@@ -46,20 +60,15 @@ double sum_of_squares(const double* values, int64_t n) {
 float score_of(const float* query, const float* item, int64_t n_factors) {
     EightFloats first{};
     EightFloats second{};
-    const auto add = [&](const float* u, const float* v) {
-        first += loaded<EightFloats>(u) * loaded<EightFloats>(v);
-        second += loaded<EightFloats>(u + 8) * loaded<EightFloats>(v + 8);
-    };
     int64_t j = 0;
-    for (; j + 16 <= n_factors; j += 16) add(query + j, item + j);
-    if (j < n_factors) {
-        float u[16] = {};
-        float v[16] = {};
-        for (int l = 0; j + l < n_factors; ++l) {
-            u[l] = query[j + l];
-            v[l] = item[j + l];
-        }
-        add(u, v);
+    for (; j + 16 <= n_factors; j += 16) {
+        first += loaded<EightFloats>(query + j) * loaded<EightFloats>(item + j);
+        second += loaded<EightFloats>(query + j + 8) * loaded<EightFloats>(item + j + 8);
+    }
+    if (j < n_factors) {  // a stripe that has run out gets zeros, which change nothing
+        first += loaded_part(query + j, n_factors - j) * loaded_part(item + j, n_factors - j);
+        if (j + 8 < n_factors)
+            second += loaded_part(query + j + 8, n_factors - j - 8) * loaded_part(item + j + 8, n_factors - j - 8);
     }
     const EightFloats eight = first + second;
     const float* halves = reinterpret_cast<const float*>(&eight);

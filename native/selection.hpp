@@ -87,8 +87,8 @@ void sort_answers(const TopK& best, int64_t n_queries) {
 }
 
 // The `wanted`-th largest of different keys that lie from low to high. Counts keys by their leading bits and looks
-// again at those with the bits on the border, so most are neither moved nor sorted. Where keys come in no order a branch
-// is guessed wrong as often as not, so there is none that depends on a key.
+// again at those with the bits on the border, so most are neither moved nor sorted. Where keys come in no order a
+// branch is guessed wrong as often as not, so there is none that depends on a key.
 uint64_t find_largest(const uint64_t* keys, int64_t count, int64_t wanted, uint64_t low, uint64_t high) {
     constexpr int64_t FEW = 32;
     constexpr uint64_t OUTSIDE = 256;
