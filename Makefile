@@ -10,7 +10,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test stress lint types format stubs bench bench-index bench-peers compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline stress lint types format stubs bench bench-index bench-peers compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE)
 demo: $(INSTALLED)  ## Recommend from generated factors, print what it takes, save a picture of it
 	@$(BIN)/python examples/demo.py
 
-test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs
-	@$(BIN)/python -m pytest -q
+test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs, on every CPU
+	@$(BIN)/python -m pytest -q --numprocesses auto
+
+test-baseline: $(INSTALLED)  ## Run the core of the tests at the SIMD level that every processor has
+	@TESSELLA_SIMD=baseline $(BIN)/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/mapping tests/retrieval tests/search tests/versions
 
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
@@ -99,9 +102,9 @@ asan:  ## Build the core with address and undefined-behaviour sanitizers and run
 	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
 	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
-	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest hypothesis
+	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest pytest-xdist hypothesis
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q tests/test_kernels.py tests/test_index.py tests/retrieval
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/retrieval tests/search
 
 no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)

@@ -315,8 +315,7 @@ private:
             segment.tiles =
                 tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, n_factors);
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
-        if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n))
-            refuse(fields.name("n_live") + " is wrong");
+        if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n)) refuse(fields.name("n_live") + " is wrong");
         return segment;
     }
 

@@ -334,7 +334,7 @@ def test_interrupted_while_it_is_written_down(tmp_path, monkeypatch):
     """Wherever the writing is cut off, the job can be repeated."""
     expected = ts.Index.build(ITEMS).search(USERS[:15], 5)
     monkeypatch.setattr(answer_folder, "SECONDS_BETWEEN_SYNCS", -1)
-    write, sync = answer_folder._Rows.write, os.fsync
+    write, sync = answer_folder._ArrayFile.write, os.fsync
     for cut in itertools.count():
         steps = itertools.count()
 
@@ -344,7 +344,7 @@ def test_interrupted_while_it_is_written_down(tmp_path, monkeypatch):
             return call(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(answer_folder._Rows, "write", lambda *arguments, step=step: step(write, *arguments))
+            patch.setattr(answer_folder._ArrayFile, "write", lambda *arguments, step=step: step(write, *arguments))
             patch.setattr(os, "fsync", lambda *arguments, step=step: step(sync, *arguments))
             try:
                 ts.Index.build(ITEMS).search_all(USERS[:15], 5, out=tmp_path / "recs")
@@ -619,7 +619,7 @@ from tessella.jobs import answer_folder
 all_users.USERS_PER_BLOCK = 7
 limit = int(sys.argv[2])
 if sys.argv[3] == "later":  # a system that reserves no room
-    answer_folder._Rows.reserve = lambda rows: None
+    answer_folder._ArrayFile.reserve = lambda rows: None
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 items, users = np.load("items.npy"), np.load("users.npy")
 try:

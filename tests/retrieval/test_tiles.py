@@ -176,7 +176,7 @@ def test_memory_counts_tiles():
     plain = ts.Index.build(ITEMS, method="exact")
     assert plain.memory["tiles"] == 0
     assert index.memory["tiles"] > len(ITEMS) * (ITEMS.shape[1] + 10)
-    assert index.memory["fitted state"] > plain.memory["fitted state"]
+    assert index.memory["fitted"] > plain.memory["fitted"]
     assert index.nbytes == sum(index.memory.values())
     n_tiles = len(index._version.fitted.tiling.centres)
     assert f"; {n_tiles} learned tiles, " in repr(index)

@@ -95,11 +95,16 @@ def _joined(points: list[Point]) -> Point:
 def candidates(method: str, settings: Settings, draw: Draw) -> Callable[[NDArray[np.float32]], csr_array]:
     """A method that chooses candidates, fitted to the items of a draw: queries in, candidates out."""
     if method == "ours":
-        return Index.build(draw.items, method="exact", schema=_schema(settings)).candidates
+        return paper_index(settings, draw).candidates
     if method == "pca-tree":
         tree = PCATree(settings["depth"], settings["spill"]).fit(_lengths(draw.items, settings["lengths"]))
         return lambda queries: tree.candidates(_lengths(queries, settings["lengths"]))
     return _hash(method, settings, draw).fit(draw.items).candidates
+
+
+def paper_index(settings: Settings, draw: Draw) -> Index:
+    """The index of the paper's own rule."""
+    return Index.build(draw.items, method="exact", schema=_schema(settings))
 
 
 def weighted_index(draw: Draw) -> Index:

@@ -263,4 +263,8 @@ def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: floa
 
 def _factors_in(path: Path, n_factors: int | None = None) -> NDArray[np.float32]:
     """The checked factors in a .npy file."""
-    return _checks.all_factors(np.load(path, mmap_mode="r"), str(path), n_factors)
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError):
+        raise ValueError(f"{path} cannot be read: it is no .npy file of numbers, or is damaged.") from None
+    return _checks.all_factors(array, str(path), n_factors)
