@@ -277,7 +277,8 @@ def _claimed(path: Path, overwrite: bool) -> BinaryIO:
     partial = _partial(path)
     while True:
         _files.check_folder(partial, overwrite=True)
-        partial.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # of another job, which may end at any moment
+            partial.mkdir()
         with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):  # another job has just ended
             file = stack.enter_context(_opened_to_lock(partial, overwrite))
             _lock(file, partial)
@@ -290,7 +291,7 @@ def _opened_to_lock(partial: Path, overwrite: bool) -> BinaryIO:
     file = partial / LOCKED
     if file.exists():
         _files.check_readable(file)
-    elif not _is_unused(partial):
+    elif not _is_unused(partial) and not file.exists():  # another job may have begun meanwhile
         if not overwrite:
             raise _refused(partial, _damage(f"there is no {LOCKED}"))
         _refuse_foreign(partial)
