@@ -55,15 +55,13 @@ int64_t end_of(const Postings& postings, const WeightedList& list, int32_t least
     return list.stop;
 }
 
-void add_list(const Postings& postings, const WeightedList& list, int32_t least, const Noting& noting,
-              const SlotsScratch& scratch) {
-    const int64_t stop = end_of(postings, list, least);
+void add_list(const Postings& postings, const WeightedList& list, const Noting& noting, const SlotsScratch& scratch) {
     if (noting.overlaps)
-        add_entries<true, true>(postings, list.start, stop, list.weight, scratch);
+        add_entries<true, true>(postings, list.start, list.stop, list.weight, scratch);
     else if (noting.strides)
-        add_entries<true, false>(postings, list.start, stop, list.weight, scratch);
+        add_entries<true, false>(postings, list.start, list.stop, list.weight, scratch);
     else
-        add_entries<false, false>(postings, list.start, stop, list.weight, scratch);
+        add_entries<false, false>(postings, list.start, list.stop, list.weight, scratch);
 }
 
 // The largest sum of a stride.
@@ -245,13 +243,15 @@ void scan_postings(const Items& items, const Postings& postings, const Queries& 
                 weighted_lists(postings, block, entries, query, scratch.heaviest, n_heaviest, unit, lists, most);
             const int32_t least = counting ? 0 : most / FAINT;
             int64_t n_entries = 0;
-            for (int64_t list = 0; list < n_lists; ++list) n_entries += lists[list].stop - lists[list].start;
+            for (int64_t list = 0; list < n_lists; ++list) {
+                lists[list].stop = end_of(postings, lists[list], least);
+                n_entries += lists[list].stop - lists[list].start;
+            }
             const BlockOfSums sums = {items, queries, query, block * POSTING_BLOCK, setting.min_overlap, scratch};
             // Where there are many entries, hardly a stride is left out, and noting which costs more than it saves.
             const bool few = n_entries < ENTRIES_PER_STRIDE * sums.n_strides();
             if (!few) __builtin_memset(scratch.touched, 1, static_cast<size_t>(sums.n_strides()));
-            for (int64_t list = 0; list < n_lists; ++list)
-                add_list(postings, lists[list], least, {few, counting}, scratch);
+            for (int64_t list = 0; list < n_lists; ++list) add_list(postings, lists[list], {few, counting}, scratch);
             choose(sums, chosen);
         }
         candidates.counts[query] = chosen.count;
