@@ -34,7 +34,10 @@ std::vector<std::string> levels() {
 
 // The numbers that Python has, too, so that a test can hold them equal.
 std::map<std::string, double> numbers() {
-    return {{"MAX_FACTORS", MAX_FACTORS},
+    return {{"EXACT", static_cast<int>(Method::exact)},
+            {"TILES", static_cast<int>(Method::tiles)},
+            {"SLOTS", static_cast<int>(Method::slots)},
+            {"MAX_FACTORS", MAX_FACTORS},
             {"NORM_SPARE", NORM_SPARE},
             {"ROTATION_SPARE", ROTATION_SPARE},
             {"ROUNDED_ROTATION_SPARE", ROUNDED_ROTATION_SPARE},
@@ -321,7 +324,7 @@ private:
 
     Setting setting_of(const SettingArgument& setting) const {
         const auto& [method, reach, budget, max_slots, min_overlap] = setting;
-        require(method >= 0 && method <= 2, "there is no such method");
+        require(method >= 0 && method < N_METHODS, "there is no such method");
         const Setting how = {static_cast<Method>(method), reach, budget, max_slots, min_overlap};
         require(how.method != Method::tiles || engine_.has_tiles(), "there are no tiles");
         require(reach >= 0.0 && reach <= 1.0, "reach is not from 0 to 1");

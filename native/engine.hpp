@@ -16,8 +16,6 @@
 
 namespace tessella {
 
-enum class Method : int { exact = 0, tiles = 1, slots = 2 };
-
 // How to search.
 struct Setting {
     Method method;
@@ -206,12 +204,14 @@ private:
     bool is_few(int64_t n_allowed) const { return n_allowed <= std::max(FEW_ALLOWED, n_live_ / FEW_ALLOWED_SHARE); }
 
     void search_by_method(const Search& one) const {
-        if (one.setting.method == Method::slots)
-            search_by_slots(one);
-        else if (one.setting.method == Method::tiles && !(repeats() && one.best.k > MOST_WITH_REPEATS))
-            search_by_tiles(one);
-        else
-            search_exactly(one);
+        switch (one.setting.method) {
+            case Method::exact:
+                return search_exactly(one);
+            case Method::tiles:
+                return repeats() && one.best.k > MOST_WITH_REPEATS ? search_exactly(one) : search_by_tiles(one);
+            case Method::slots:
+                return one.setting.budget == 0 ? score_all_sharing(one) : search_by_slots(one);
+        }
     }
 
     // An item may be a member of two tiles.
@@ -253,10 +253,6 @@ private:
     }
 
     void search_by_slots(const Search& one) const {
-        if (one.setting.budget == 0) {
-            score_all_sharing(one);
-            return;
-        }
         const int64_t n = one.queries.n_queries;
         const int64_t k = one.best.k;
         Scratch& scratch = one.scratch;
@@ -276,26 +272,34 @@ private:
             // While it is a heap, the first score is the least.
             one.certified[query] =
                 all_seen || (full && static_cast<double>(one.best.scores[query * one.best.stride]) > unseen);
-            if (full || all_seen) continue;
-            one.best.counts[query] = 0;  // too few candidates: such a query is answered exactly
-            search_exactly(one.of_query(query, n_factors_));
+            if (!full && !all_seen) start_again_exactly(one, query);
         }
+    }
+
+    // For a query that a method left with fewer than k answers, although more items may answer.
+    void start_again_exactly(const Search& one, int64_t query) const {
+        one.best.counts[query] = 0;
+        search_exactly(one.of_query(query, n_factors_));
     }
 
     void choose_candidates(const Kernels& kernels, const Queries& queries, const Entries& entries,
                            const Setting& setting, const Candidates& candidates, Scratch& scratch) const {
         std::fill_n(candidates.counts, queries.n_queries, 0);
-        const SlotsSetting how = {setting.budget, setting.max_slots, setting.min_overlap, longest_held_};
         const SlotsScratch space = scratch.for_slots(setting.budget);
         for (const Segment& segment : segments_)
-            kernels.scan_postings(segment.items, segment.postings, queries, entries, how, space, candidates);
+            kernels.scan_postings(segment.items, segment.postings, queries, entries, slots_setting(setting), space,
+                                  candidates);
+    }
+
+    SlotsSetting slots_setting(const Setting& setting) const {
+        return {setting.budget, setting.max_slots, setting.min_overlap, longest_held_};
     }
 
     void score_all_sharing(const Search& one) const {
         const SlotsScratch space = one.scratch.for_slots(0);
         for (const Segment& segment : segments_)
             one.kernels.score_sharing(segment.items, segment.postings, one.queries, one.entries,
-                                      one.setting.min_overlap, space, one.best);
+                                      slots_setting(one.setting), space, one.best);
         std::fill_n(one.certified, one.queries.n_queries, false);
     }
 

@@ -252,9 +252,9 @@ struct Kernels {
     // scored might reach.
     void (*score_candidates)(const Items& items, const BlockTerms* terms, const Queries& queries,
                              const Candidates& candidates, const TopK& best, int64_t* cursors, double* unseen);
-    // Scores every item that shares at least `min_overlap` slots with a query: the paper's own rule.
+    // Scores every item that shares enough slots with a query: the paper's own rule.
     void (*score_sharing)(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
-                          int64_t min_overlap, const SlotsScratch& scratch, const TopK& best);
+                          const SlotsSetting& setting, const SlotsScratch& scratch, const TopK& best);
     // Scores the items at some positions for all queries.
     void (*score_positions)(const Items& items, const int32_t* positions, int64_t n_positions, const Queries& queries,
                             const TopK& best);

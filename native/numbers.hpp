@@ -6,6 +6,10 @@
 
 namespace tessella {
 
+// Methods, as engines number them.
+enum class Method : int { exact = 0, tiles = 1, slots = 2 };
+inline constexpr int N_METHODS = 3;
+
 inline constexpr int64_t MAX_FACTORS = 4096;
 
 // Norms and errors are computed in double, with a relative error below 4096 * 2^-53, and some are then rounded to

@@ -357,13 +357,14 @@ void score_candidates(const Items& items, const BlockTerms* terms, const Queries
 }
 
 // Counts, for a block, how many of a query's slots each item has.
-void count_overlaps(const Postings& postings, int64_t block, const Entries& entries, int64_t query,
+void count_overlaps(const Postings& postings, int64_t block, const Entries& entries, int64_t query, int64_t n_heaviest,
                     const SlotsScratch& scratch) {
-    for (int64_t entry = entries.starts[query]; entry < entries.starts[query + 1]; ++entry) {
+    for (int64_t i = 0; i < n_heaviest; ++i) {
+        const int64_t entry = entries.starts[query] + candidate_position(scratch.heaviest[i]);
         const int64_t list = list_of(postings, block, entries.slots[entry]);
         if (list < 0) continue;
-        for (int64_t i = postings.starts[list]; i < postings.starts[list + 1]; ++i) {
-            const uint32_t at = postings.positions[i];
+        for (int64_t posting = postings.starts[list]; posting < postings.starts[list + 1]; ++posting) {
+            const uint32_t at = postings.positions[posting];
             ++scratch.overlaps[at];
             scratch.touched[at / STRIDE] = 1;
         }
@@ -371,12 +372,14 @@ void count_overlaps(const Postings& postings, int64_t block, const Entries& entr
 }
 
 void score_sharing(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
-                   int64_t min_overlap, const SlotsScratch& scratch, const TopK& best) {
-    const int32_t least = min_overlap < MAX_FACTORS ? static_cast<int32_t>(min_overlap) : MAX_FACTORS + 1;
+                   const SlotsSetting& setting, const SlotsScratch& scratch, const TopK& best) {
+    const int32_t least =
+        static_cast<int32_t>(setting.min_overlap <= MAX_FACTORS ? setting.min_overlap : MAX_FACTORS + 1);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         Heap heap = heap_of(best, query);
+        const int64_t n_heaviest = heaviest_entries(entries, query, setting.max_slots, scratch.heaviest);
         for (int64_t block = 0; block < postings.n_blocks; ++block) {
-            count_overlaps(postings, block, entries, query, scratch);
+            count_overlaps(postings, block, entries, query, n_heaviest, scratch);
             const int64_t first = block * POSTING_BLOCK;
             const int64_t left = items.n_items - first;
             const int64_t n_strides = ((left < POSTING_BLOCK ? left : POSTING_BLOCK) + STRIDE - 1) / STRIDE;

@@ -5,6 +5,7 @@ native/numbers.hpp has the same numbers, and says how they are derived; a test h
 
 import numpy as np
 
+EXACT, TILES, SLOTS = range(3)  # methods, as engines number them
 MAX_FACTORS = 4096
 
 NORM_SPARE = 1e-6

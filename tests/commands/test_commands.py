@@ -130,6 +130,25 @@ def test_an_index_is_built_for_a_method():
     assert tuned.tiles == ts.LearnedTiles()
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--budget", 0), "budget is 0, but must be at least 1."),
+        (("--max-slots", 0), "max_slots is 0, but must be at least 1."),
+        (("--reach", 2), "reach is 2, but must be from 0 to 1."),
+        (("--exact", "--reach", 1), "--exact and --reach name different methods; pass one of them."),
+        (
+            ("--reach", 1, "--max-slots", 3),
+            "--reach and --budget or --max-slots name different methods; pass one of them.",
+        ),
+    ],
+)
+def test_bad_methods(options, sentence):
+    for command in (("search", INDEX, FILE), ("search-all", INDEX, FILE, "--out", "recs")):
+        refused = run(*command, *options)
+        assert (refused.exit_code, refused.stderr) == (1, f"tessella: {sentence}\n")
+
+
 def test_searches_may_have_a_reach():
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles(n_tiles=9))
     index.save("tiles.tessella")

@@ -172,7 +172,7 @@ SETTINGS = [
 @settings(max_examples=250)
 @given(
     kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
-    n=st.integers(1, 250),
+    n=st.integers(1, 250) | st.integers(300, 700),  # more than the few of which all are scored
     n_factors=st.sampled_from([1, 2, 3, 7, 16, 33, 60]),
     sizes=st.sampled_from([(1.0, 1.0), (1e36, 1.0), (1e37, 0.3), (1e-38, 1.0), (1.0, 1e-38), (1e-22, 1e-22)]),
     tiles=st.tuples(st.sampled_from([1, 5, 40, 300]), st.integers(1, 2)),
@@ -285,7 +285,7 @@ def test_wrong_calls_are_refused(rng):
         "ids has not the dimensions": {"queries": factors[0]},
         "scores has 12 entries, but 15": {"answers": answers._replace(scores=answers.scores[:, 1:].copy())},
         "n_scored has 2 entries, but 3": {"answers": answers._replace(n_scored=answers.n_scored[1:])},
-        "there is no such method": {"setting": Setting(3)},
+        "there is no such method": {"setting": Setting(99)},
         "reach is not from 0 to 1": {"setting": Setting(1, reach=1.5)},
         "budget, max_slots or min_overlap is too small": {"setting": Setting(2, max_slots=0)},
         "entries are missing": {"setting": Setting(2), "entries": None},

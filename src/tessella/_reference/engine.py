@@ -1,7 +1,7 @@
 """The engine in NumPy: what native/engine.hpp does, in the order in which one would explain it.
 
-Answers, certificates and candidates are those of the native engine, bit for bit. Only exact search, which leaves
-nothing out here, scores more.
+Answers, certificates and candidates are those of the native engine, bit for bit. Exact and slots search leave nothing
+out here, so `n_scored` may be larger.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,6 @@ from tessella._reference import slots as by_slots
 from tessella._reference.arithmetic import Doubles, Floats, sums_of_squares
 from tessella._reference.best import Best, QueryFilter
 from tessella._reference.tiles import TileQuery, Visitor, scan_tiles
-
-EXACT, TILES, SLOTS = range(3)
 
 
 class Engine:
@@ -62,22 +60,23 @@ class Engine:
 
     def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, n_allowed: int | None) -> bool:
         """Fill in the best answers to one query; whether they are certified."""
-        method, reach, budget, max_slots, min_overlap = setting
         few = max(numbers.FEW_ALLOWED, self.n_live // numbers.FEW_ALLOWED_SHARE)
         n_left = n_allowed if rules.only is None else len(rules.only)
         if not best.k or (n_left is not None and n_left <= few):
             return self._score_all(best, rules)
-        if method == SLOTS and budget == 0:
-            return self._score_sharing(best, entries, rules, min_overlap)
-        if method == SLOTS:
-            return self._search_by_slots(best, entries, rules, (budget, max_slots, min_overlap))
+        if setting.method == numbers.SLOTS and setting.budget == 0:
+            return self._score_sharing(best, entries, rules, setting)
+        if setting.method == numbers.SLOTS:
+            return self._search_by_slots(best, entries, rules, setting)
         repeats = any(s.tiles is not None and len(s.tiles.members) > len(s.rows) for s in self.segments)
-        if method == TILES and not (repeats and best.k > numbers.MOST_WITH_REPEATS):
-            coded = TileQuery.of(best.query, reach)
+        if setting.method == numbers.TILES and not (repeats and best.k > numbers.MOST_WITH_REPEATS):
+            coded = TileQuery.of(best.query, setting.reach)
             bounds = coded.tile_bounds(self.centres, np.asarray(self.radii))
             for segment, base in self._parts():
                 scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
-            return bool(reach >= 1)
+            return bool(setting.reach >= 1)
+        if setting.method not in (numbers.EXACT, numbers.TILES):
+            raise ValueError(f"there is no method {setting.method}")
         return self._score_all(best, rules)
 
     def _score_all(self, best: Best, rules: QueryFilter) -> bool:
@@ -86,9 +85,9 @@ class Engine:
             best.score(segment, base, np.flatnonzero(rules.allows(segment) & ~rules.excludes(segment)))
         return True
 
-    def _search_by_slots(self, best: Best, entries: Any, rules: QueryFilter, how: tuple[int, int, int]) -> bool:
+    def _search_by_slots(self, best: Best, entries: Any, rules: QueryFilter, setting: Any) -> bool:
         """Score the candidates with the largest partial products; too few are no answer, so then search exactly."""
-        keys = self._chosen(best.query, entries, rules, *how)
+        keys = self._chosen(best.query, entries, rules, setting.budget, setting)
         positions = np.sort(candidate_positions(keys))
         unseen = -np.inf
         for segment, base in self._parts():
@@ -97,15 +96,18 @@ class Engine:
             best.score(segment, base, here)
         if best.is_full:
             return bool(unseen == -np.inf or best.scores[-1] > unseen)
-        if unseen > -np.inf:
-            best.scores, best.answers = best.scores[:0], best.answers[:0]
-            self._score_all(best, rules)
-        return True
+        return self._start_again_exactly(best, rules) if unseen > -np.inf else True
 
-    def _score_sharing(self, best: Best, entries: Any, rules: QueryFilter, min_overlap: int) -> bool:
+    def _start_again_exactly(self, best: Best, rules: QueryFilter) -> bool:
+        """For a query that a method left with fewer than k answers, although more items may answer."""
+        best.scores, best.answers = best.scores[:0], best.answers[:0]
+        return self._score_all(best, rules)
+
+    def _score_sharing(self, best: Best, entries: Any, rules: QueryFilter, setting: Any) -> bool:
         """Score every item that shares enough slots: the paper's own rule."""
+        slots, _ = by_slots.heaviest(entries, setting.max_slots)
         for segment, base in self._parts():
-            sharing = by_slots.sharing(segment, entries[0], min_overlap)
+            sharing = by_slots.sharing(segment, slots, setting.min_overlap)
             sharing = sharing[rules.allows(segment)[sharing]]
             excluded = rules.excludes(segment)[sharing]
             best.score(segment, base, sharing[~excluded])
@@ -122,17 +124,15 @@ class Engine:
         level: int,  # noqa: ARG002
     ) -> int:
         """Fill in the candidates of slots search for one query; how many there are."""
-        _, _, _, max_slots, min_overlap = setting
         rules = QueryFilter.of(0, row_filter)
-        chosen = self._chosen(query, _of_query(entries, 0), rules, len(candidates), max_slots, min_overlap)
+        chosen = self._chosen(query, _of_query(entries, 0), rules, len(candidates), setting)
         candidates[: len(chosen)] = chosen
         return len(chosen)
 
-    def _chosen(
-        self, query: Floats, entries: Any, rules: QueryFilter, budget: int, max_slots: int, min_overlap: int
-    ) -> NDArray[np.uint64]:
+    def _chosen(self, query: Floats, entries: Any, rules: QueryFilter, budget: int, setting: Any) -> NDArray[np.uint64]:
+        limits = setting.max_slots, setting.min_overlap
         found = [
-            by_slots.candidates(segment, base, query, entries, rules, (max_slots, min_overlap), self.longest_held)
+            by_slots.candidates(segment, base, query, entries, rules, limits, self.longest_held)
             for segment, base in self._parts()
         ]
         return np.sort(np.concatenate([*found, np.zeros(0, np.uint64)]))[-budget:]

@@ -21,13 +21,12 @@ def candidates(
     longest: float,
 ) -> NDArray[np.uint64]:
     """All items of a segment with a positive partial product over the query's heaviest slots."""
-    (slots, values), (max_slots, min_overlap) = entries, how
+    max_slots, min_overlap = how
     norm = float(np.sqrt(sums_of_squares(query[None]))[0])
     if norm == 0 or longest == 0:
         return np.zeros(0, np.uint64)
     unit = numbers.PARTIAL_PRODUCT_UNITS / (norm * longest)
-    heaviest = np.sort(np.argsort(-np.abs(values), kind="stable")[:max_slots])
-    slots, values, postings = slots[heaviest], values[heaviest], segment.postings
+    (slots, values), postings = heaviest(entries, max_slots), segment.postings
     sums, overlaps = np.zeros(len(segment.rows), np.int64), np.zeros(len(segment.rows), np.int64)
     for block in range(len(postings.block_lists) - 1):
         lists, used = _lists(postings, block, slots)
@@ -46,6 +45,13 @@ def candidates(
     may_answer = rules.allows(segment) & ~rules.excludes(segment)
     found = np.flatnonzero(may_answer & (sums > 0) & (overlaps >= min_overlap))
     return candidates_of(sums[found], base + found)
+
+
+def heaviest(entries: tuple[NDArray[np.int64], Floats], max_slots: int) -> tuple[NDArray[np.int64], Floats]:
+    """The slots of a query with the largest values, and these, in their order."""
+    slots, values = entries
+    kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:max_slots])
+    return slots[kept], values[kept]
 
 
 def sharing(segment: Any, slots: NDArray[np.int64], min_overlap: int) -> NDArray[np.int64]:

@@ -59,9 +59,13 @@ MAX_SLOTS = Annotated[
 EXACT = Annotated[bool, typer.Option("--exact", help="Find the true top k, certified.")]
 
 
-def method_of(reach: float | None, budget: int | None, max_slots: int | None, exact: bool) -> Method | None:
+def method_of(*, reach: float | None, budget: int | None, max_slots: int | None, exact: bool) -> Method | None:
     """The method that options name, or None for the plan's."""
-    named = {"--exact": exact, "--reach": reach is not None, "--budget": (budget or max_slots) is not None}
+    named = {
+        "--exact": exact,
+        "--reach": reach is not None,
+        "--budget or --max-slots": budget is not None or max_slots is not None,
+    }
     chosen = [name for name, is_named in named.items() if is_named]
     if len(chosen) > 1:
         raise ValueError(f"{' and '.join(chosen)} name different methods; pass one of them.")

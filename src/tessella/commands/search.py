@@ -72,7 +72,7 @@ def search(
     table = tables.read_factors(users, loaded.n_factors)
     names = names_of(table)
     seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
-    method = method_of(reach, budget, max_slots, exact)
+    method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
 
     def answers(n_users: int) -> Iterator[tables.UserAnswers]:
         for batch in cut(n_users, USERS_PER_BLOCK) or [slice(0, 0)]:  # where there are no users, k is still looked at
@@ -118,7 +118,7 @@ def search_all(
     """Recommend items to all users, in little memory, and go on after an interruption."""
     answer_folder.check_place(out, overwrite=overwrite)
     loaded = Index.load(index)
-    method = method_of(reach, budget, max_slots, exact)
+    method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
     factors = tables.open_factors(users, loaded.n_factors)
     seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
     before, start = answer_folder.users_done(out), time.perf_counter()

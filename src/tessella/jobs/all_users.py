@@ -17,8 +17,8 @@ from tessella._threads import cut
 from tessella.jobs import answer_folder
 from tessella.jobs.progress import bar
 from tessella.results import SearchResult
-from tessella.retrieval.plan import Method
-from tessella.search.route import QUERIES_PER_CALL, search
+from tessella.retrieval.plan import METHODS, Method
+from tessella.search.route import search
 from tessella.versions.fingerprint import fingerprint, index_fingerprint
 from tessella.versions.version import Version
 
@@ -103,7 +103,7 @@ class Users:
         a_user = n_factors * (self.factors.itemsize + 8) + k * (24 + an_id)
         if _checks.is_sparse(self.exclude):
             a_user += 48 * self.exclude.nnz // max(1, len(self))
-        most = max(QUERIES_PER_CALL)
+        most = max(method.queries_per_call for method in METHODS)
         users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
         return users if users < most else users - users % most
 

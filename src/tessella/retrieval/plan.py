@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from tessella import _checks
+from tessella._numbers import EXACT, SLOTS, TILES
 
-EXACT, TILES, SLOTS = range(3)  # as the engine numbers methods
 BUDGET_PER_ANSWER = 40
 MAX_SLOTS = 24
 
@@ -35,9 +35,15 @@ class Exact:
     """
 
     name: ClassVar[str] = "exact"
+    queries_per_call: ClassVar[int] = 128
+    depends_on_k: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return self.name
+
+    def setting(self, k: int, n_items: int, n_factors: int) -> Setting:  # noqa: ARG002
+        """The method in numbers."""
+        return Setting(EXACT)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class Tiles:
     reach: float = 0.5
 
     name: ClassVar[str] = "tiles"
+    queries_per_call: ClassVar[int] = 512
+    depends_on_k: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the reach."""
@@ -70,6 +78,10 @@ class Tiles:
 
     def __str__(self) -> str:
         return f"tiles, reach {self.reach:g}"
+
+    def setting(self, k: int, n_items: int, n_factors: int) -> Setting:  # noqa: ARG002
+        """The method in numbers."""
+        return Setting(TILES, reach=self.reach)
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,8 @@ class Slots:
     threshold_queries: bool = False
 
     name: ClassVar[str] = "slots"
+    queries_per_call: ClassVar[int] = 128
+    depends_on_k: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -129,25 +143,20 @@ class Slots:
         slots = MAX_SLOTS if self.max_slots is None else self.max_slots
         return f"slots, budget {budget}, {slots} slots{overlap}{cut}"
 
+    def setting(self, k: int, n_items: int, n_factors: int) -> Setting:
+        """The method in numbers, for the top k of so many items."""
+        max_slots = n_factors if self.max_slots == "all" else min(self.max_slots or MAX_SLOTS, n_factors)
+        overlap = min(self.min_overlap, n_factors + 1)
+        if self.budget == "all":
+            return Setting(SLOTS, budget=0, max_slots=max_slots, min_overlap=overlap)
+        budget = max(k, BUDGET_PER_ANSWER * k if self.budget is None else self.budget)
+        if budget >= n_items:
+            return Setting(EXACT)
+        return Setting(SLOTS, budget=budget, max_slots=max_slots, min_overlap=overlap)
+
 
 Method: TypeAlias = Exact | Tiles | Slots
-_EXACT_SETTING = Setting(EXACT)
-
-
-def setting_for(method: Method, k: int, n_items: int, n_factors: int) -> Setting:
-    """A method for the top k of so many items, in numbers."""
-    if isinstance(method, Tiles):
-        return Setting(TILES, reach=method.reach)
-    if isinstance(method, Exact):
-        return _EXACT_SETTING
-    max_slots = n_factors if method.max_slots == "all" else min(method.max_slots or MAX_SLOTS, n_factors)
-    overlap = min(method.min_overlap, n_factors + 1)
-    if method.budget == "all":
-        return Setting(SLOTS, budget=0, max_slots=max_slots, min_overlap=overlap)
-    budget = max(k, BUDGET_PER_ANSWER * k if method.budget is None else method.budget)
-    if budget >= n_items:
-        return _EXACT_SETTING
-    return Setting(SLOTS, budget=budget, max_slots=max_slots, min_overlap=overlap)
+METHODS: tuple[type[Method], ...] = get_args(Method)
 
 
 class Trial(NamedTuple):
@@ -221,7 +230,7 @@ class Plan:
 
 EXACT_PLAN = Plan(Exact(), "it certifies its answers")
 TILES_PLAN = Plan(Tiles(), "the index was built with tiles; tune() chooses the reach for a recall")
-_METHODS: dict[str, type[Method]] = {kind.name: kind for kind in (Exact, Tiles, Slots)}
+_BY_NAME: dict[str, type[Method]] = {kind.name: kind for kind in METHODS}
 
 
 def plan_to_json(plan: Plan) -> str:
@@ -269,4 +278,4 @@ def _method_to_plain(method: Method) -> dict[str, object]:
 
 def _method_from_plain(plain: dict[str, Any]) -> Method:
     setting = dict(plain)
-    return _METHODS[_checks.one_of(setting.pop("method", None), "method", tuple(_METHODS))](**setting)
+    return _BY_NAME[_checks.one_of(setting.pop("method", None), "method", tuple(_BY_NAME))](**setting)

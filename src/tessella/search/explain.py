@@ -4,10 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._kernels import core
+from tessella._numbers import SLOTS
 from tessella._packing import candidate_positions
 from tessella._threads import cut
 from tessella.results import Explanation, SharedSlot
-from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS, SLOTS, Setting, Slots
+from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS, Setting, Slots
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14

@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
+from tessella._norms import squared_norms
+from tessella._numbers import LARGEST_NORM, SLOTS
 from tessella._threads import cut, run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Answers, Filter
-from tessella.retrieval.plan import SLOTS, Exact, Method, Setting, Slots, Tiles, setting_for
+from tessella.retrieval.plan import METHODS, Method, Setting, Slots, Tiles
 from tessella.search.filters import filter_for
 from tessella.versions.version import Version
 
-QUERIES_PER_CALL = (128, 512, 128)  # exact, tiles, slots: so many share what they read
 LARGEST_K = 2**20  # or as many as there are items
 
 _FLOAT32 = np.dtype(np.float32)
@@ -42,7 +43,7 @@ def search(
     queries_per_call : int, default None
         How many queries the engine gets at once. Changes no result.
     """
-    n_threads = None if threads is None else thread_count(threads)
+    n_threads = None if threads is None else thread_count(threads)  # a single query need not count the CPUs
     given = queries if type(queries) is np.ndarray else _checks.numbers(queries, "queries")
     flags = given.flags
     ready = given.dtype is _FLOAT32 and flags.c_contiguous and flags.aligned
@@ -58,7 +59,7 @@ def search(
         method, setting = planned
     else:
         method = version.plan.method_for(k) if method is None else _checked_method(version, method)
-        setting = setting_for(method, k, version.n_live, version.n_factors)
+        setting = method.setting(k, version.n_live, version.n_factors)
     row_filter = None
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
@@ -104,7 +105,7 @@ def _search_many(
         if bad >= 0:
             refused.append(part.start + bad)
 
-    parts = cut(len(queries), queries_per_call or QUERIES_PER_CALL[setting.method])
+    parts = cut(len(queries), queries_per_call or method.queries_per_call)
     run_blocks(answer, parts, thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
     found = SearchResult(ids, answers.scores, answers.n_scored, answers.certified)
@@ -118,7 +119,7 @@ def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _checked_method(version: Version, method: Method) -> Method:
-    if not isinstance(method, (Exact, Tiles, Slots)):
+    if not isinstance(method, METHODS):
         kind = method.__name__ if isinstance(method, type) else type(method).__name__
         raise TypeError(
             f"method is {kind}, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."
@@ -129,12 +130,13 @@ def _checked_method(version: Version, method: Method) -> Method:
 
 
 def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:
-    """The sparse map of queries; of one that is not finite, nothing, since the engine refuses it."""
+    """The sparse map of queries; of one that the engine will refuse, nothing."""
     fitted = version.fitted
     thresholded = isinstance(method, Slots) and method.threshold_queries
     mapper = fitted.item_mapper if thresholded else fitted.query_mapper
-    sound = np.isfinite(queries).all(axis=1, keepdims=True)
-    return mapper.entries(queries if sound.all() else np.where(sound, queries, np.float32(0)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sound = np.sqrt(squared_norms(queries)) <= LARGEST_NORM
+    return mapper.entries(queries if sound.all() else np.where(sound[:, None], queries, np.float32(0)))
 
 
 def _refuse(version: Version, given: NDArray[Any], queries: NDArray[np.float32], number: int) -> NoReturn:
@@ -142,4 +144,6 @@ def _refuse(version: Version, given: NDArray[Any], queries: NDArray[np.float32],
     if not np.isfinite(queries[number]).all():
         _checks.refuse_row(given, "queries", number)
     _checks.products_fit(queries[number : number + 1], version.longest, "queries", number)
-    raise RuntimeError("queries changed while they were being searched; pass a copy of them.")
+    raise ValueError(
+        f"queries has a norm too close to the limit of float32 in row {number}, or was changed during the search."
+    )

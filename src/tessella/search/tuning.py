@@ -22,7 +22,7 @@ SAMPLE = 2_000
 FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # of each sample, so that tuning for a large k ends
 KINDS = ((2, 0), (1, 1), (2, 1), (2, 2))  # made queries: items in each, power of the spread they are divided by
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
-SLOTS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
+SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
 MOST_LIKED = 0.01  # of the made queries' items, so that one that is far too long does not stand for all
 CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
 TURNS = 3
@@ -166,9 +166,16 @@ def _tiles_to_try(version: Version) -> Sequence[Method]:
 
 
 def _slots_to_try(version: Version, samples: list[NDArray[np.float32]], k: int) -> Sequence[Method]:
-    """Slots to try; none where even the least takes longer than exact search."""
-    budgets = [(per_answer * k, slots) for per_answer, slots in SLOTS if per_answer * k < version.n_live]
+    """Slots to try."""
+    budgets = [(per_answer * k, slots) for per_answer, slots in SLOT_STEPS if per_answer * k < version.n_live]
     steps: list[Method] = [Slots(budget, min(slots, version.fitted.n_factors)) for budget, slots in budgets]
+    return _if_faster(steps, version, samples, k)
+
+
+def _if_faster(
+    steps: Sequence[Method], version: Version, samples: list[NDArray[np.float32]], k: int
+) -> Sequence[Method]:
+    """Rising steps of a method; none where even the first takes longer than exact search."""
     if steps:
         seconds = _seconds([_EXACT, steps[0]], version, [sample[:GLANCE] for sample in samples], k)
         if seconds[steps[0]] > seconds[_EXACT]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tessella._cached import cached
 from tessella.retrieval.engine import Engine
 from tessella.retrieval.fitted import Fitted
-from tessella.retrieval.plan import EXACT_PLAN, Method, Plan, Setting, Slots, setting_for
+from tessella.retrieval.plan import EXACT_PLAN, Method, Plan, Setting
 from tessella.versions.segment import Segment
 
 MAX_ROWS = 2**31 - 1
@@ -36,7 +36,7 @@ class Version:
     def planned(self) -> tuple[Method, Setting] | None:
         """The method of searches that name none, and its setting; None where that depends on k."""
         method = self.plan.method
-        return None if isinstance(method, Slots) else (method, setting_for(method, 1, self.n_live, self.n_factors))
+        return None if method.depends_on_k else (method, method.setting(1, self.n_live, self.n_factors))
 
     @cached
     def n_live(self) -> int:
