@@ -40,12 +40,14 @@ std::map<std::string, double> numbers() {
             {"MAX_FACTORS", MAX_FACTORS},
             {"NORM_SPARE", NORM_SPARE},
             {"ROTATION_SPARE", ROTATION_SPARE},
+            {"LARGEST_SKEW", LARGEST_SKEW},
             {"ROUNDED_ROTATION_SPARE", ROUNDED_ROTATION_SPARE},
             {"UNDERFLOW_LOSS", UNDERFLOW_LOSS},
             {"LEAST_NORMAL_FLOAT", LEAST_NORMAL_FLOAT},
             {"LARGEST_NORM", LARGEST_NORM},
             {"LARGEST_PRODUCT", LARGEST_PRODUCT},
             {"LARGEST_BOUND", LARGEST_BOUND},
+            {"MOST_CODE_SIZE", MOST_CODE_SIZE},
             {"QUERY_OFFSET", QUERY_OFFSET},
             {"LARGEST_ITEM_CODE", LARGEST_ITEM_CODE},
             {"LARGEST_QUERY_CODE", LARGEST_QUERY_CODE},
@@ -163,6 +165,7 @@ void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_
     require(n_head >= 1 && n_head <= width_of(factors), "n_head is not from 1 to the number of coordinates");
     const size_t n_blocks = in_groups(factors.shape(0), BLOCK_ITEMS);
     const int64_t code_size = n_head + 1 + (n_head + 1) % 2;
+    require(n_head + 2 <= MOST_CODE_SIZE, "n_head is too large for products of 16 bits");
     require_size(offsets, "offsets", n_blocks * BLOCK_ITEMS);
     require_size(codes, "codes", static_cast<size_t>(code_size) * offsets.size());
     require_shape(block_terms, "block_terms", n_blocks, 4);
@@ -288,6 +291,7 @@ private:
             head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
             "head has not from 1 to as many axes as there are coordinates");
         const int64_t n_head = static_cast<int64_t>(head.shape(1));
+        require(n_head + 2 <= MOST_CODE_SIZE, "head has too many axes for products of 16 bits");
         return {head.data(), n_head, n_head + 1 + (n_head + 1) % 2};
     }
 

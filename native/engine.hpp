@@ -26,7 +26,7 @@ struct Setting {
 };
 
 // Which rows may answer. `allowed` holds for all queries; `listed` are rows of each query, which are either excluded or
-// the only ones that may answer.
+// the only ones that may answer, and then nothing is `allowed`.
 struct Filter {
     const uint8_t* allowed;  // a bit for each row, or null for all
     int64_t n_allowed;       // rows with a bit
@@ -139,7 +139,7 @@ public:
                    const Entries& entries, const Filter& filter, const Answers& answers) const {
         const int64_t refused = kernels.first_refused(queries, n_queries, n_factors_, longest_);
         if (refused < n_queries) return refused;
-        static thread_local Scratch scratch;
+        Scratch& scratch = Engine::scratch();
         scratch.counts.assign(static_cast<size_t>(n_queries), 0);
         // Until `finish`, the ids of answers hold packed answers.
         std::fill_n(answers.n_scored, n_queries, 0);
@@ -171,11 +171,15 @@ public:
     // The candidates of slots search, in no order: keys (n_queries, budget) and how many there are.
     void choose(const Kernels& kernels, const Queries& queries, const Entries& entries, const Setting& setting,
                 const Candidates& candidates) const {
-        static thread_local Scratch scratch;
-        choose_candidates(kernels, queries, entries, setting, candidates, scratch);
+        choose_candidates(kernels, queries, entries, setting, candidates, scratch());
     }
 
 private:
+    static Scratch& scratch() {
+        static thread_local Scratch own;
+        return own;
+    }
+
     // One call of search, or the part of it for some of the queries.
     struct Search {
         const Kernels& kernels;
@@ -310,22 +314,17 @@ private:
             const int64_t* rows = filter.listed + filter.starts[query];
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
             Search own = one.of_query(query, n_factors_);
-            own.queries.filter = {filter.allowed, nullptr, nullptr};
+            own.queries.filter = {};
             if (is_few(n)) {
                 score_rows(own, rows, n);
                 continue;
             }
             const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);
-            bits.resize(std::max({bits.size(), n_bytes, n_row_bytes()}));
-            const auto is_allowed = [&](int64_t row) {
-                return !filter.allowed || (filter.allowed[row / 8] >> (row % 8) & 1);
-            };
+            bits.assign(std::max(n_bytes, n_row_bytes()), 0);
             for (int64_t i = 0; i < n; ++i)
-                if (is_allowed(rows[i]))
-                    bits[static_cast<size_t>(rows[i] / 8)] |= static_cast<uint8_t>(1 << rows[i] % 8);
+                bits[static_cast<size_t>(rows[i] / 8)] |= static_cast<uint8_t>(1 << rows[i] % 8);
             own.queries.filter.allowed = bits.data();
             search_by_method(own);
-            for (int64_t i = 0; i < n; ++i) bits[static_cast<size_t>(rows[i] / 8)] = 0;
         }
     }
 

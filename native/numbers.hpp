@@ -17,7 +17,10 @@ inline constexpr int64_t MAX_FACTORS = 4096;
 inline constexpr double NORM_SPARE = 1e-6;
 
 // A rotation in double strays from the exact one by at most 4096 * 2^-53 = 5e-13 of a norm, twice that of its square.
-inline constexpr double ROTATION_SPARE = 1e-11;
+// An index whose axes are farther from orthonormal than 1e-11 in any product of two is not loaded, which for 4096 axes
+// takes 4096 * 1e-11 = 4.1e-8 of a square at most.
+inline constexpr double ROTATION_SPARE = 5e-8;
+inline constexpr double LARGEST_SKEW = 1e-11;
 
 // A rotated factor that is rounded to float keeps each coordinate within 2^-24 of itself, so its square within
 // 2^-23 = 1.2e-7.
@@ -42,8 +45,9 @@ static inline double rounding_share(int64_t n_factors) {
 
 // Codes. A coordinate of an item takes 8 bits with a sign, one of a query 7 bits, stored with 64 added. The norms of
 // codes are limited, so that by Cauchy and Schwarz their products fit 16 bits, 32,767 at most, whatever is rounded:
-// exact search   (210 + 0.5 sqrt(52)) * (146 + 0.5 sqrt(52)) = 31,956
+// exact search   (210 + 0.5 sqrt(54)) * (146 + 0.5 sqrt(54)) = 31,977, for the longest code
 // tile search    214 * 152 = 32,528, rounding included.
+inline constexpr int64_t MOST_CODE_SIZE = 54;  // of exact search
 inline constexpr int32_t QUERY_OFFSET = 64;
 inline constexpr double LARGEST_ITEM_CODE = 127.0;
 inline constexpr double LARGEST_QUERY_CODE = 63.0;

@@ -1,5 +1,7 @@
 """Explanations, drift, plans and rebuilding."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -214,3 +216,12 @@ def test_an_empty_index_cannot_be_rebuilt():
     assert index.candidates(np.eye(2)).shape == (2, 0)
     assert index.drift().n_new == 0
     assert (index.search(np.eye(2), 3, method=ts.Slots(1)).ids == -1).all()
+
+
+def test_a_planned_budget_is_that_of_ten_answers(rng):
+    index = ts.Index.build(rng.standard_normal((3000, 8)), method="exact")
+    plan = replace(index.plan, method=ts.Slots(2000, 5), k=100)
+    index = ts.Index(replace(index._version, plan=plan))
+    explained = index.explain(rng.standard_normal(8), 7)
+    assert explained.budget == 200
+    assert explained.used_slots == 5

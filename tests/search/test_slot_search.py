@@ -1,5 +1,6 @@
 """Slots search: what it returns is right, what it certifies is true, and its candidates are the paper's."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -269,3 +270,29 @@ def test_the_papers_own_rule_scores_its_candidates_and_no_others(schema, min_ove
         np.testing.assert_array_equal(found.ids[query, : len(best)], index.ids[best])
         assert (found.ids[query, len(best) :] == -1).all()
     assert not found.certified.any()
+
+
+def test_the_papers_rule_uses_the_heaviest_slots(rng):
+    """`max_slots` holds whatever the budget."""
+    items, users = rng.standard_normal((400, 12)).astype(np.float32), rng.standard_normal((9, 12)).astype(np.float32)
+    index = ts.Index.build(items, method="exact", schema=SCHEMAS[1])
+    counts = [index.search(users, 5, method=ts.Slots("all", slots)).n_scored for slots in (1, 3, 6, 12, "all")]
+    assert all((fewer <= more).all() for fewer, more in itertools.pairwise(counts))
+    assert counts[0].sum() < counts[1].sum() < counts[2].sum()
+    np.testing.assert_array_equal(counts[3], counts[4])
+
+
+def test_items_that_share_every_slot_of_the_widest_factors():
+    items = np.ones((3, 4096), np.float32)
+    index = ts.Index.build(items, method="exact", schema=ts.Schema(ts.Ternary(), ts.OneHot()))
+    assert index.search(items[0], 3, method=ts.Slots("all", "all", 4096)).n_scored == 3
+
+
+@pytest.mark.parametrize("method", [ts.Slots(20), ts.Slots("all"), PAPER])
+def test_a_query_that_overflows_once_rotated_gets_the_sentence_of_every_method(method, rng):
+    index = ts.Index.build(rng.standard_normal((200, 16)), method="exact")
+    queries = rng.standard_normal((5, 16)).astype(np.float32)
+    queries[3] = 3e38
+    for asked, row in ((queries, 3), (queries[3], 0)):
+        with pytest.raises(ValueError, match=f"queries has norm 1.2e.39 in row {row}, too large for float32"):
+            index.search(asked, method=method)

@@ -180,7 +180,9 @@ def test_tuning_sets_the_plan(fastest, k):
 
 def test_tuning_where_there_are_fewer_items_than_answers(rng):
     index = ts.Index.build(rng.standard_normal((6, 4)), method=ts.LearnedTiles())
-    assert index.tune(rng.standard_normal((20, 4)), 0.9, k=50).recall == (1.0, 1.0)
+    plan = index.tune(rng.standard_normal((20, 4)), 0.9, k=50)
+    assert plan.recall == (1.0, 1.0)
+    assert plan.k == 50
 
 
 def test_slots_are_tuned_for_an_index_without_tiles(fastest):

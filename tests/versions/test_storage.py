@@ -97,6 +97,7 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: arrays.update(block_lists=arrays["block_lists"] * 2),  # noqa: ARG005
         lambda arrays, facts: arrays.update(slots=-1 - arrays["slots"]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(scales=arrays["scales"] * np.float32(np.inf)),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(scales=arrays["scales"] * np.float32(1e9)),  # noqa: ARG005
         lambda arrays, facts: arrays.update(is_new=arrays["is_new"][1:]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * np.nan),  # noqa: ARG005
         lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * 0.9),  # noqa: ARG005

@@ -293,9 +293,10 @@ class BlockMapper:
     def entries_of(
         self, prepared: NDArray[np.float32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """The same of rows that are prepared already."""
+        """Entries of factors that are already rotated and thresholded."""
         starts = np.zeros(len(prepared) + 1, np.int64)
-        self.count(prepared, starts[1:])
+        if self.count(prepared, starts[1:]) < len(prepared):
+            raise ValueError("a factor is too large for float32 once rotated; scale the factors down.")
         np.cumsum(starts, out=starts)
         slots, values = np.empty(starts[-1], np.int64), np.empty(starts[-1], np.float32)
         self.fill(prepared, starts, slots, values)

@@ -50,7 +50,7 @@ class Postings:
         block_lists = np.concatenate([[0], np.cumsum([len(block[2]) for block in blocks])])
         return cls(all_positions, impacts, all_slots, starts, scales, block_lists)
 
-    def check(self, n: int) -> None:
+    def check(self, n: int, longest: float) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
         n_lists, n_entries = len(self.slots), len(self.positions)
         n_blocks = -(-n // POSTING_BLOCK)
@@ -71,6 +71,8 @@ class Postings:
             and int(self.positions[entries[0] : entries[1]].max(initial=0)) >= n - (n_blocks - 1) * POSTING_BLOCK
         ):
             raise ValueError("a position is beyond the items")
+        if (self.scales * LARGEST_IMPACT > longest * (1 + 1e-5)).any() and longest > 0:
+            raise ValueError("an entry is longer than the longest item")
         if not np.isfinite(self.scales).all() or (self.slots < 0).any() or (self.impacts == -128).any():
             raise ValueError("a scale, slot or impact is out of range")
 

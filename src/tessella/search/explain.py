@@ -8,24 +8,28 @@ from tessella._numbers import SLOTS
 from tessella._packing import candidate_positions
 from tessella._threads import cut
 from tessella.results import Explanation, SharedSlot
-from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS, Setting, Slots
+from tessella.retrieval.plan import Setting, Slots
+from tessella.retrieval.postings import Entries
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14
 _K = 10
+_MANY = 2**31  # items, so that a budget is not taken for exact search
 
 
 def explain(version: Version, query: NDArray[np.float32], item_id: int | str, position: int) -> Explanation:
     """Set the query beside the item at a position."""
-    method = version.plan.method if isinstance(version.plan.method, Slots) else Slots()
-    max_slots = method.max_slots if isinstance(method.max_slots, int) else MAX_SLOTS
-    budget = method.budget if isinstance(method.budget, int) else BUDGET_PER_ANSWER * _K
+    planned = version.plan.method_for(_K)
+    method = planned if isinstance(planned, Slots) else Slots()
+    setting = Setting(SLOTS, *method.setting(_K, _MANY, version.n_factors)[1:])
+    mapper = version.fitted.item_mapper if method.threshold_queries else version.fitted.query_mapper
+    entries = mapper.entries(query[None])
     at = np.array([position])
     factor, row = version.factors_at(at), int(version.rows_at(at)[0])
     score = float(_scores(query, factor)[0])
-    _, query_slots, query_values = version.fitted.query_mapper.entries(query[None])
+    _, query_slots, query_values = entries
     _, item_slots, item_values = version.fitted.item_mapper.entries(factor)
-    heaviest = np.sort(np.argsort(-np.abs(query_values), kind="stable")[:max_slots])
+    heaviest = np.sort(np.argsort(-np.abs(query_values), kind="stable")[: setting.max_slots])
     slots, ours, theirs = np.intersect1d(query_slots[heaviest], item_slots, return_indices=True)
     products = query_values[heaviest][ours] * item_values[theirs]
     shared = tuple(
@@ -42,8 +46,8 @@ def explain(version: Version, query: NDArray[np.float32], item_id: int | str, po
         item_slots=tuple(item_slots.tolist()),
         shared=shared,
         partial_score=float(products.sum(dtype=np.float64)),
-        candidate_rank=_candidate_rank(version, query, position, max_slots),
-        budget=budget,
+        candidate_rank=_candidate_rank(version, query, position, setting, entries),
+        budget=setting.budget or version.n_live,
     )
 
 
@@ -66,11 +70,11 @@ def _rank(version: Version, query: NDArray[np.float32], score: float, row: int) 
     return ahead + 1
 
 
-def _candidate_rank(version: Version, query: NDArray[np.float32], position: int, max_slots: int) -> int | None:
+def _candidate_rank(
+    version: Version, query: NDArray[np.float32], position: int, setting: Setting, entries: Entries
+) -> int | None:
     """The number of the item among those that slots search could choose, from 1, or None if it is not one."""
-    setting = Setting(SLOTS, budget=version.n_live, max_slots=min(max_slots, version.fitted.n_factors))
     room = np.empty(version.n_live, np.uint64)
-    entries = version.fitted.query_mapper.entries(query[None])
     ranked = np.sort(version.engine.choose(query, setting, entries, room))[::-1]
     at = np.flatnonzero(candidate_positions(ranked) == position)
     return int(at[0]) + 1 if at.size else None

@@ -16,6 +16,7 @@ from tessella.search.filters import filter_for
 from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
+MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget takes little memory
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -105,7 +106,8 @@ def _search_many(
         if bad >= 0:
             refused.append(part.start + bad)
 
-    parts = cut(len(queries), queries_per_call or method.queries_per_call)
+    together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
+    parts = cut(len(queries), queries_per_call or together)
     run_blocks(answer, parts, thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
     found = SearchResult(ids, answers.scores, answers.n_scored, answers.certified)

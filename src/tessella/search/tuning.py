@@ -1,5 +1,6 @@
 """Tuning: the fastest method that reaches a recall, measured on samples of queries by the route that serves them."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -82,17 +83,18 @@ def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Vers
 def tuned(version: Version, queries: NDArray[np.float32] | None, target_recall: float, k: int) -> Plan:
     """The fastest method of those that reach the recall on every sample of queries."""
     samples = plausible_samples(version) if queries is None else [_some(queries)]
-    k = min(k, version.n_live)
-    samples = [sample[: max(FEWEST_QUERIES, MOST_ANSWERS // k)] for sample in samples]
-    truths = [search(version, sample, k, _EXACT).scores for sample in samples]
+    n_answers = min(k, version.n_live)
+    samples = [sample[: max(FEWEST_QUERIES, MOST_ANSWERS // n_answers)] for sample in samples]
+    truths = [search(version, sample, n_answers, _EXACT).scores for sample in samples]
 
+    @functools.cache
     def recall_of(method: Method) -> tuple[float, float]:
         """The recall on the sample where it is least, and its bound."""
         if method == Tiles(1.0):
             return 1.0, 1.0
         recalls = []
         for sample, truth in zip(samples, truths, strict=True):
-            shares = recall(search(version, sample, k, method).scores, truth)
+            shares = recall(search(version, sample, n_answers, method).scores, truth)
             recalls.append((float(shares.mean()), _bound(shares, len(np.unique(sample, axis=0)))))
         return min(recalls, key=lambda pair: pair[1])
 
@@ -100,11 +102,11 @@ def tuned(version: Version, queries: NDArray[np.float32] | None, target_recall: 
         return recall_of(method)[1] >= target_recall
 
     measured: dict[Method, tuple[float, float]] = {_EXACT: (1.0, 1.0)}
-    for steps in (_tiles_to_try(version), _slots_to_try(version, samples, k)):
+    for steps in (_tiles_to_try(version), _slots_to_try(version, samples, n_answers)):
         method = _first(steps, reaches)
         if method is not None:
             measured[method] = recall_of(method)
-    seconds = _seconds(list(measured), version, samples, k)
+    seconds = _seconds(list(measured), version, samples, n_answers)
     n = sum(map(len, samples))
     fastest = min(measured, key=seconds.__getitem__)
     source = "made from the items" if queries is None else "given"

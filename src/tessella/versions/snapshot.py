@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._numbers import LARGEST_SKEW
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
 from tessella.retrieval.codes import ExactCodes
@@ -80,7 +81,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         _checks.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
         codes.check(arrays["factors"], fitted.rotate, fitted.axes)
-        postings.check(n)
+        postings.check(n, codes.longest)
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
         tiles = None if fitted.tiling is None else _restore_tiles(arrays, fitted.tiling)
@@ -112,7 +113,7 @@ def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
 def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
     basis = _checks.rotation(arrays["basis"], "basis")
     _checks.expect(basis, "basis", np.float64, (n_factors, n_factors))
-    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > 1e-9:  # proofs rest on it
+    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > LARGEST_SKEW:  # certificates rest on it
         raise ValueError("the basis is not orthonormal")
     _checks.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
     schema = Schema.from_json(facts["schema"])
