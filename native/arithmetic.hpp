@@ -103,7 +103,7 @@ uint32_t rising_bits(float value) {
 int64_t first_refused(const float* queries, int64_t n_queries, int64_t n_factors, double longest) {
     for (int64_t query = 0; query < n_queries; ++query) {
         const double norm = __builtin_sqrt(sum_of_squares(queries + query * n_factors, n_factors));
-        if (!(norm <= LARGEST_NORM && norm * longest <= LARGEST_PRODUCT)) return query;  // nor is a NaN
+        if (!(norm <= LARGEST_NORM && norm * longest <= LARGEST_PRODUCT)) return query;  // a NaN fails both
     }
     return n_queries;
 }

@@ -67,7 +67,7 @@ const Kernels& kernels_at(int64_t level) {
     return *available_levels()[static_cast<size_t>(level)];
 }
 
-int64_t length_of(const Matrix<const float>& factors) {
+int64_t n_rows_of(const Matrix<const float>& factors) {
     return static_cast<int64_t>(factors.shape(0));
 }
 int64_t width_of(const Matrix<const float>& factors) {
@@ -75,7 +75,7 @@ int64_t width_of(const Matrix<const float>& factors) {
 }
 void require_width(const Matrix<const float>& factors, const char* name) {
     if (width_of(factors) < 1 || width_of(factors) > MAX_FACTORS)
-        refuse(std::string(name) + " has not from 1 to 4096 columns");
+        refuse(std::string(name) + " must have from 1 to 4096 columns");
 }
 
 size_t in_groups(size_t n, int64_t size) {
@@ -168,7 +168,7 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
     const size_t n_tiles = starts.size() - 2;
     require_starts(starts, fields.name("starts").c_str(), n_tiles + 1, members.size(), true);
     if (in_groups(n_tiles, GROUP_ITEMS) != static_cast<size_t>(n_groups))
-        refuse(fields.name("starts") + " has not as many tiles as there are centres");
+        refuse(fields.name("starts") + " has a different number of tiles than there are centres");
     require_size(radii, "radii", static_cast<size_t>(n_groups * GROUP_ITEMS));
     int32_t largest = 0;
     for (size_t i = 1; i < starts.size(); ++i) largest = std::max(largest, starts.data()[i] - starts.data()[i - 1]);

@@ -73,7 +73,7 @@ std::map<std::string, double> numbers() {
 int64_t first_nonfinite(Matrix<const float> factors, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     nb::gil_scoped_release unlocked;
-    return kernels.first_nonfinite(factors.data(), length_of(factors), width_of(factors));
+    return kernels.first_nonfinite(factors.data(), n_rows_of(factors), width_of(factors));
 }
 
 void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> rotation, double threshold, bool relative,
@@ -86,14 +86,14 @@ void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> ro
     const Preparation how = {rotation ? rotation->data() : nullptr, threshold, relative};
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
-    kernels.prepare(factors.data(), length_of(factors), width_of(factors), how, space.view, prepared.data());
+    kernels.prepare(factors.data(), n_rows_of(factors), width_of(factors), how, space.view, prepared.data());
 }
 
 int64_t count_entries(Matrix<const float> prepared, Vector<int64_t> counts, int64_t level) {
     const Kernels& kernels = kernels_at(level);
     require_size(counts, "counts", prepared.shape(0));
     nb::gil_scoped_release unlocked;
-    return kernels.count_entries(prepared.data(), length_of(prepared), width_of(prepared), counts.data());
+    return kernels.count_entries(prepared.data(), n_rows_of(prepared), width_of(prepared), counts.data());
 }
 
 void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int8_t> tiles, int64_t level) {
@@ -104,7 +104,7 @@ void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int
             "max_nonzeros is from 1 to the number of coordinates");
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
-    kernels.ternary_tiles(factors.data(), length_of(factors), width_of(factors), max_nonzeros, space.view,
+    kernels.ternary_tiles(factors.data(), n_rows_of(factors), width_of(factors), max_nonzeros, space.view,
                           tiles.data());
 }
 
@@ -116,9 +116,10 @@ void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matri
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
     if (exact)
-        kernels.exact_tiles(factors.data(), length_of(factors), width_of(factors), n_levels, space.view, tiles.data());
+        kernels.nearest_dary_tiles(factors.data(), n_rows_of(factors), width_of(factors), n_levels, space.view,
+                                   tiles.data());
     else
-        kernels.rounded_tiles(factors.data(), length_of(factors), width_of(factors), n_levels, tiles.data());
+        kernels.rounded_dary_tiles(factors.data(), n_rows_of(factors), width_of(factors), n_levels, tiles.data());
 }
 
 template <typename Index, typename Fill>
@@ -133,7 +134,7 @@ int64_t fill_with(Fill fill, const Matrix<const float>& prepared, const Matrix<c
     require_starts(starts, "starts", prepared.shape(0), slots.size(), false);
     const OwnedWorkspace space(width_of(prepared));
     nb::gil_scoped_release unlocked;
-    return fill(prepared.data(), tiles.data(), length_of(prepared), width_of(prepared), rule, space.view, starts.data(),
+    return fill(prepared.data(), tiles.data(), n_rows_of(prepared), width_of(prepared), rule, space.view, starts.data(),
                 slots.data(), values.data());
 }
 
@@ -153,7 +154,7 @@ void inner_products(Matrix<const float> queries, Matrix<const float> items, Matr
     require_shape(queries, "queries", queries.shape(0), items.shape(1));
     require_shape(products, "products", queries.shape(0), items.shape(0));
     nb::gil_scoped_release unlocked;
-    kernels.inner_products(queries.data(), length_of(queries), items.data(), length_of(items), width_of(items),
+    kernels.inner_products(queries.data(), n_rows_of(queries), items.data(), n_rows_of(items), width_of(items),
                            products.data());
 }
 
@@ -171,7 +172,7 @@ void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_
     require_shape(block_terms, "block_terms", n_blocks, 4);
     std::vector<double> sketches(static_cast<size_t>(code_size + 3) * BLOCK_ITEMS);
     nb::gil_scoped_release unlocked;
-    kernels.code_items(factors.data(), rotated.data(), length_of(factors), width_of(factors), n_head, sketches.data(),
+    kernels.code_items(factors.data(), rotated.data(), n_rows_of(factors), width_of(factors), n_head, sketches.data(),
                        codes.data(), offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
 }
 
@@ -185,7 +186,7 @@ void code_tile_items(Matrix<const float> factors, Vector<int8_t> codes, Vector<i
     require_size(offsets, "offsets", padded);
     require_size(scales, "scales", padded);
     nb::gil_scoped_release unlocked;
-    kernels.code_tile_items(factors.data(), length_of(factors), width_of(factors), code_size, codes.data(),
+    kernels.code_tile_items(factors.data(), n_rows_of(factors), width_of(factors), code_size, codes.data(),
                             offsets.data(), scales.data());
 }
 
@@ -208,10 +209,10 @@ void nearest_tiles(nb::handle centres, Vector<const float> halves, Matrix<const 
     std::vector<uint8_t> codes(factors.shape(0) * static_cast<size_t>(coded.code_size));
     std::vector<TileQueryTerms> terms(factors.shape(0));
     std::vector<float> bounds(in_groups(n_tiles, GROUP_ITEMS) * GROUP_ITEMS);
-    kernels.code_tile_queries(factors.data(), length_of(factors), width_of(factors), coded.code_size, codes.data(),
+    kernels.code_tile_queries(factors.data(), n_rows_of(factors), width_of(factors), coded.code_size, codes.data(),
                               terms.data());
     kernels.nearest_tiles(coded, halves.data(), static_cast<int64_t>(n_tiles), {codes.data(), terms.data()},
-                          length_of(factors), taken ? taken->data() : nullptr, bounds.data(), tiles.data());
+                          n_rows_of(factors), taken ? taken->data() : nullptr, bounds.data(), tiles.data());
 }
 
 // An engine, and the arrays it reads.
@@ -250,10 +251,10 @@ public:
         const Kernels& kernels = kernels_at(level);
         const size_t width = static_cast<size_t>(engine_.n_factors());
         require(queries.ndim() >= 1 && queries.ndim() <= 2 && queries.shape(queries.ndim() - 1) == width,
-                "queries has not the width of the items");
+                "queries must be as wide as the items");
         const size_t n = queries.ndim() == 1 ? 1 : queries.shape(0);
         const auto& [ids, scores, n_scored, certified] = answers;
-        require(ids.ndim() == queries.ndim(), "ids has not the dimensions of queries");
+        require(ids.ndim() == queries.ndim(), "ids must have as many dimensions as queries");
         const size_t k = ids.shape(ids.ndim() - 1);
         require_size(ids, "ids", n * k);
         require_size(scores, "scores", n * k);
@@ -289,7 +290,7 @@ private:
     static Axes axes_of(const Matrix<const double>& head) {
         require(
             head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
-            "head has not from 1 to as many axes as there are coordinates");
+            "head must have from 1 to n_factors columns");
         const int64_t n_head = static_cast<int64_t>(head.shape(1));
         require(n_head + 2 <= MOST_CODE_SIZE, "head has too many axes for products of 16 bits");
         return {head.data(), n_head, n_head + 1 + (n_head + 1) % 2};
@@ -351,7 +352,7 @@ private:
     static Filter filter_of(const std::optional<FilterArgument>& filter, size_t n) {
         if (!filter) return {};
         const auto& [allowed, n_allowed, listed, starts, only] = *filter;
-        if (starts) require_starts(*starts, "filter", n, listed.size(), false);
+        if (starts) require_starts(*starts, "row_filter", n, listed.size(), false);
         return {allowed ? allowed->data() : nullptr, n_allowed, listed.data(), starts ? starts->data() : nullptr, only};
     }
 

@@ -172,8 +172,8 @@ void find_best(Walk& walk) {
     }
 }
 
-void exact_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, const Workspace& space,
-                 int8_t* tiles) {
+void nearest_dary_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, const Workspace& space,
+                        int8_t* tiles) {
     const int64_t n_wires = (n_factors + 7) / 8 * 8;
     WholeFloats* wires = reinterpret_cast<WholeFloats*>(space.lanes);
     WholeFloats* unit = reinterpret_cast<WholeFloats*>(space.unit);

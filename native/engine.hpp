@@ -136,34 +136,33 @@ public:
 
     // Answers all queries, or none: then it returns the first that is not finite or too long. `entries` are for slots.
     int64_t search(const Kernels& kernels, const float* queries, int64_t n_queries, const Setting& setting,
-                   const Entries& entries, const Filter& filter, const Answers& answers) const {
+                   const Entries& entries, const Filter& row_filter, const Answers& answers) const {
         const int64_t refused = kernels.first_refused(queries, n_queries, n_factors_, longest_);
         if (refused < n_queries) return refused;
         Scratch& scratch = Engine::scratch();
         scratch.counts.assign(static_cast<size_t>(n_queries), 0);
-        // Until `finish`, the ids of answers hold packed answers.
+        // Until `finish`, the ids of answers hold ranks.
         std::fill_n(answers.n_scored, n_queries, 0);
         const int64_t k = std::min(answers.k, n_live_);
-        const Search one = {kernels,
-                            {queries, n_queries, {filter.allowed, nullptr, nullptr}},
-                            entries,
-                            setting,
-                            {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, k, answers.k},
-                            answers.certified,
-                            scratch};
+        const bool excluding = row_filter.starts && !row_filter.only;
+        const RowFilter shared = {row_filter.allowed, excluding ? row_filter.listed : nullptr,
+                                  excluding ? row_filter.starts : nullptr};
+        const Batch batch = {kernels,
+                             {queries, n_queries, shared},
+                             entries,
+                             setting,
+                             {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, k, answers.k},
+                             answers.certified,
+                             scratch};
         if (k == 0)
             std::fill_n(answers.certified, n_queries, true);
-        else if (filter.starts && filter.only)
-            search_own(one, filter);
-        else {
-            Search all = one;
-            if (filter.starts) all.queries.filter = {filter.allowed, filter.listed, filter.starts};
-            if (filter.allowed && is_few(filter.n_allowed))
-                score_allowed(all, filter);
-            else
-                search_by_method(all);
-        }
-        kernels.sort_answers(one.best, n_queries);
+        else if (row_filter.starts && row_filter.only)
+            search_own(batch, row_filter);
+        else if (row_filter.allowed && is_few(row_filter.n_allowed))
+            score_allowed(batch, row_filter);
+        else
+            search_by_method(batch);
+        kernels.sort_answers(batch.best, n_queries);
         for (int64_t query = 0; query < n_queries; ++query) finish(answers, query, scratch.counts[query]);
         return NONE_REFUSED;
     }
@@ -181,7 +180,7 @@ private:
     }
 
     // One call of search, or the part of it for some of the queries.
-    struct Search {
+    struct Batch {
         const Kernels& kernels;
         Queries queries;
         Entries entries;
@@ -190,31 +189,31 @@ private:
         bool* certified;
         Scratch& scratch;
 
-        Search of_query(int64_t query, int64_t n_factors) const {
-            Search one = *this;
-            one.queries.factors += query * n_factors;
-            one.queries.n_queries = 1;
-            if (one.queries.filter.excluded_starts) one.queries.filter.excluded_starts += query;
-            if (one.entries.starts) one.entries.starts += query;
-            one.best.scores += query * best.stride;
-            one.best.answers += query * best.stride;
-            one.best.counts += query;
-            one.best.n_scored += query;
-            one.certified += query;
-            return one;
+        Batch of_query(int64_t query, int64_t n_factors) const {
+            Batch own = *this;
+            own.queries.factors += query * n_factors;
+            own.queries.n_queries = 1;
+            if (own.queries.filter.excluded_starts) own.queries.filter.excluded_starts += query;
+            if (own.entries.starts) own.entries.starts += query;
+            own.best.scores += query * best.stride;
+            own.best.ranks += query * best.stride;
+            own.best.counts += query;
+            own.best.n_scored += query;
+            own.certified += query;
+            return own;
         }
     };
 
     bool is_few(int64_t n_allowed) const { return n_allowed <= std::max(FEW_ALLOWED, n_live_ / FEW_ALLOWED_SHARE); }
 
-    void search_by_method(const Search& one) const {
-        switch (one.setting.method) {
+    void search_by_method(const Batch& batch) const {
+        switch (batch.setting.method) {
             case Method::exact:
-                return search_exactly(one);
+                return search_exactly(batch);
             case Method::tiles:
-                return repeats() && one.best.k > MOST_WITH_REPEATS ? search_exactly(one) : search_by_tiles(one);
+                return repeats() && batch.best.k > MOST_WITH_REPEATS ? search_exactly(batch) : search_by_tiles(batch);
             case Method::slots:
-                return one.setting.budget == 0 ? score_all_sharing(one) : search_by_slots(one);
+                return batch.setting.budget == 0 ? score_all_sharing(batch) : search_by_slots(batch);
         }
     }
 
@@ -223,67 +222,69 @@ private:
         return std::any_of(segments_.begin(), segments_.end(), [](const Segment& each) { return each.tiles.repeats; });
     }
 
-    void search_exactly(const Search& one) const {
-        const size_t n = static_cast<size_t>(one.queries.n_queries);
-        Scratch& scratch = one.scratch;
+    void search_exactly(const Batch& batch) const {
+        const size_t n = static_cast<size_t>(batch.queries.n_queries);
+        Scratch& scratch = batch.scratch;
         scratch.wide.resize(static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)));
         scratch.codes.resize(n * static_cast<size_t>(axes_.code_size));
         scratch.exact_terms.resize(n);
         scratch.open.resize(n);
-        one.kernels.code_exact_queries(one.queries.factors, one.queries.n_queries, n_factors_, axes_,
-                                       scratch.wide.data(), scratch.codes.data(), scratch.exact_terms.data());
+        batch.kernels.code_exact_queries(batch.queries.factors, batch.queries.n_queries, n_factors_, axes_,
+                                         scratch.wide.data(), scratch.codes.data(), scratch.exact_terms.data());
         const ExactQueries coded = {scratch.codes.data(), scratch.exact_terms.data()};
         for (const Segment& segment : segments_)
-            one.kernels.scan_exact(segment.items, segment.codes, one.queries, coded, scratch.open.data(), one.best);
-        std::fill_n(one.certified, n, true);
+            batch.kernels.scan_exact(segment.items, segment.codes, batch.queries, coded, scratch.open.data(),
+                                     batch.best);
+        std::fill_n(batch.certified, n, true);
     }
 
-    void search_by_tiles(const Search& one) const {
-        const size_t n = static_cast<size_t>(one.queries.n_queries);
-        Scratch& scratch = one.scratch;
+    void search_by_tiles(const Batch& batch) const {
+        const size_t n = static_cast<size_t>(batch.queries.n_queries);
+        Scratch& scratch = batch.scratch;
         scratch.codes.resize(n * static_cast<size_t>(centres_.code_size));
         scratch.tile_terms.resize(n);
         scratch.centre_bounds.resize(n * static_cast<size_t>(n_groups_ * GROUP_ITEMS));
-        one.kernels.code_tile_queries(one.queries.factors, one.queries.n_queries, n_factors_, centres_.code_size,
-                                      scratch.codes.data(), scratch.tile_terms.data());
+        batch.kernels.code_tile_queries(batch.queries.factors, batch.queries.n_queries, n_factors_, centres_.code_size,
+                                        scratch.codes.data(), scratch.tile_terms.data());
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
-        one.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, one.queries.n_queries, one.setting.reach,
-                                  scratch.centre_bounds.data());
+        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries,
+                                    batch.setting.reach, scratch.centre_bounds.data());
         for (const Segment& segment : segments_)
-            one.kernels.scan_tiles(
-                segment.items, segment.tiles, one.queries, coded, scratch.centre_bounds.data(), one.setting.reach,
-                scratch.for_tiles(segment.tiles.largest, one.best.k, one.queries.n_queries), one.best);
-        std::fill_n(one.certified, n, one.setting.reach >= 1.0);
+            batch.kernels.scan_tiles(
+                segment.items, segment.tiles, batch.queries, coded, scratch.centre_bounds.data(), batch.setting.reach,
+                scratch.for_tiles(segment.tiles.largest, batch.best.k, batch.queries.n_queries), batch.best);
+        std::fill_n(batch.certified, n, batch.setting.reach >= 1.0);
     }
 
-    void search_by_slots(const Search& one) const {
-        const int64_t n = one.queries.n_queries;
-        const int64_t k = one.best.k;
-        Scratch& scratch = one.scratch;
-        scratch.candidates.resize(static_cast<size_t>(n * one.setting.budget));
+    void search_by_slots(const Batch& batch) const {
+        const int64_t n = batch.queries.n_queries;
+        const int64_t k = batch.best.k;
+        Scratch& scratch = batch.scratch;
+        scratch.candidates.resize(static_cast<size_t>(n * batch.setting.budget));
         scratch.candidate_counts.resize(static_cast<size_t>(n));
         scratch.cursors.resize(static_cast<size_t>(n));
         scratch.unseen.assign(static_cast<size_t>(n), -INFINITY);
-        const Candidates candidates = {scratch.candidates.data(), scratch.candidate_counts.data(), one.setting.budget};
-        choose_candidates(one.kernels, one.queries, one.entries, one.setting, candidates, scratch);
+        const Candidates candidates = {scratch.candidates.data(), scratch.candidate_counts.data(),
+                                       batch.setting.budget};
+        choose_candidates(batch.kernels, batch.queries, batch.entries, batch.setting, candidates, scratch);
         for (const Segment& segment : segments_)
-            one.kernels.score_candidates(segment.items, segment.codes.terms, one.queries, candidates, one.best,
-                                         scratch.cursors.data(), scratch.unseen.data());
+            batch.kernels.score_candidates(segment.items, segment.codes.terms, batch.queries, candidates, batch.best,
+                                           scratch.cursors.data(), scratch.unseen.data());
         for (int64_t query = 0; query < n; ++query) {
             const double unseen = scratch.unseen[static_cast<size_t>(query)];
-            const bool full = one.best.counts[query] == k;
+            const bool full = batch.best.counts[query] == k;
             const bool all_seen = unseen == -INFINITY;
             // While it is a heap, the first score is the least.
-            one.certified[query] =
-                all_seen || (full && static_cast<double>(one.best.scores[query * one.best.stride]) > unseen);
-            if (!full && !all_seen) start_again_exactly(one, query);
+            batch.certified[query] =
+                all_seen || (full && static_cast<double>(batch.best.scores[query * batch.best.stride]) > unseen);
+            if (!full && !all_seen) start_again_exactly(batch, query);
         }
     }
 
     // For a query that a method left with fewer than k answers, although more items may answer.
-    void start_again_exactly(const Search& one, int64_t query) const {
-        one.best.counts[query] = 0;
-        search_exactly(one.of_query(query, n_factors_));
+    void start_again_exactly(const Batch& batch, int64_t query) const {
+        batch.best.counts[query] = 0;
+        search_exactly(batch.of_query(query, n_factors_));
     }
 
     void choose_candidates(const Kernels& kernels, const Queries& queries, const Entries& entries,
@@ -299,21 +300,21 @@ private:
         return {setting.budget, setting.max_slots, setting.min_overlap, longest_held_};
     }
 
-    void score_all_sharing(const Search& one) const {
-        const SlotsScratch space = one.scratch.for_slots(0);
+    void score_all_sharing(const Batch& batch) const {
+        const SlotsScratch space = batch.scratch.for_slots(0);
         for (const Segment& segment : segments_)
-            one.kernels.score_sharing(segment.items, segment.postings, one.queries, one.entries,
-                                      slots_setting(one.setting), space, one.best);
-        std::fill_n(one.certified, one.queries.n_queries, false);
+            batch.kernels.score_sharing(segment.items, segment.postings, batch.queries, batch.entries,
+                                        slots_setting(batch.setting), space, batch.best);
+        std::fill_n(batch.certified, batch.queries.n_queries, false);
     }
 
     // Queries with a list each of the only rows that may answer.
-    void search_own(const Search& one, const Filter& filter) const {
-        std::vector<uint8_t>& bits = one.scratch.own_rows;
-        for (int64_t query = 0; query < one.queries.n_queries; ++query) {
+    void search_own(const Batch& batch, const Filter& filter) const {
+        std::vector<uint8_t>& bits = batch.scratch.own_rows;
+        for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
             const int64_t* rows = filter.listed + filter.starts[query];
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
-            Search own = one.of_query(query, n_factors_);
+            Batch own = batch.of_query(query, n_factors_);
             own.queries.filter = {};
             if (is_few(n)) {
                 score_rows(own, rows, n);
@@ -336,30 +337,30 @@ private:
     }
 
     // Few rows are allowed: their items are all scored.
-    void score_allowed(const Search& one, const Filter& filter) const {
+    void score_allowed(const Batch& batch, const Filter& filter) const {
         std::vector<int64_t> rows;
         rows.reserve(static_cast<size_t>(filter.n_allowed));
         for (int64_t byte = 0; static_cast<int64_t>(rows.size()) < filter.n_allowed; ++byte)
             for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
                 rows.push_back(8 * byte + __builtin_ctz(left));
-        score_rows(one, rows.data(), static_cast<int64_t>(rows.size()));
+        score_rows(batch, rows.data(), static_cast<int64_t>(rows.size()));
     }
 
-    void score_rows(const Search& one, const int64_t* rows, int64_t n) const {
-        std::vector<int32_t>& positions = one.scratch.positions;
+    void score_rows(const Batch& batch, const int64_t* rows, int64_t n) const {
+        std::vector<int32_t>& positions = batch.scratch.positions;
         for (const Segment& segment : segments_) {
             positions.clear();
             for (int64_t i = 0; i < n; ++i) {
                 const int64_t position = position_of_row(segment.row_table(), rows[i]);
                 if (position >= 0) positions.push_back(static_cast<int32_t>(position));
             }
-            one.kernels.score_positions(segment.items, positions.data(), static_cast<int64_t>(positions.size()),
-                                        one.queries, one.best);
+            batch.kernels.score_positions(segment.items, positions.data(), static_cast<int64_t>(positions.size()),
+                                          batch.queries, batch.best);
         }
-        std::fill_n(one.certified, one.queries.n_queries, true);
+        std::fill_n(batch.certified, batch.queries.n_queries, true);
     }
 
-    // From answers, best first, to ids.
+    // From ranks, best first, to ids.
     void finish(const Answers& answers, int64_t query, int64_t count) const {
         int64_t* ids = answers.ids + query * answers.k;
         for (int64_t i = 0; i < count; ++i) ids[i] = id_at(position_of(ids[i]));

@@ -4,7 +4,8 @@
 // slack bounds the score from above. An item whose bound is below the k-th best score is left out; the others are
 // scored. Codes are integers and sums wrap around, so a level cannot change what is left out.
 
-// The code products of a block's 64 items.
+// The code products of a block's 64 items, to memory that is 32-byte aligned. Two codes of at most 127 times two of at
+// most 127 make 32,258, so no pair saturates.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {
 #if defined(__AVX2__)
@@ -97,8 +98,8 @@ struct Stretch {
     uint64_t marked[STRETCH_BLOCKS];  // items to score next, as bits
 };
 
-// Marks the items of a block with products of at least `limit` that have not been dealt with, and has their factors on
-// the way from memory by the time they are scored.
+// Marks the items of a block with products of at least `limit` that have not been dealt with, and prefetches their
+// factors.
 void mark(const ExactScan& scan, Stretch& stretch, int64_t block, int32_t limit) {
     const int16_t* products = stretch.products[block];
     uint64_t found = reaching(products, limit);
@@ -119,6 +120,8 @@ void score_marked(const ExactScan& scan, int64_t query, const Stretch& stretch, 
     }
 }
 
+// Truncation never rules out a product at or above the limit: it lowers positive limits, and takes negative ones up to
+// the next integer, which is all that integer products need.
 int32_t clamped(double limit) {
     if (limit > static_cast<double>(BEYOND_PRODUCTS)) return BEYOND_PRODUCTS;
     return limit < static_cast<double>(LEAST_PRODUCT) ? LEAST_PRODUCT : static_cast<int32_t>(limit);
@@ -127,20 +130,20 @@ int32_t clamped(double limit) {
 // While there are fewer than k answers nothing can be left out, so the items that may score most are scored first:
 // those that reach what the best of so many blocks reach, then of twice as many, until there are k.
 void score_best_bounded(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& heap, int64_t& n_scored) {
-    double bounds[STRETCH_BLOCKS];
+    double best_products[STRETCH_BLOCKS];
     for (int64_t block = 0; block < stretch.n_blocks; ++block)
-        bounds[block] =
+        best_products[block] =
             scan.codes.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
     for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly in order: the longest come first
-        const double bound = bounds[block];
+        const double product = best_products[block];
         int64_t at = block;
-        for (; at > 0 && bounds[at - 1] < bound; --at) bounds[at] = bounds[at - 1];
-        bounds[at] = bound;
+        for (; at > 0 && best_products[at - 1] < product; --at) best_products[at] = best_products[at - 1];
+        best_products[at] = product;
     }
     for (int64_t deep = heap.k - heap.count + 1; !heap.is_full() && deep < stretch.n_blocks; deep *= 2) {
         int32_t limits[STRETCH_BLOCKS];
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {
-            limits[block] = clamped(bounds[deep] / scan.codes.terms[stretch.first + block].scale);
+            limits[block] = clamped(best_products[deep] / scan.codes.terms[stretch.first + block].scale);
             mark(scan, stretch, block, limits[block]);
         }
         for (int64_t block = 0; block < stretch.n_blocks; ++block) {

@@ -65,7 +65,7 @@ struct Queries {
 // The best answers so far of some queries.
 struct TopK {
     float* scores;      // (n_queries, stride), the first `counts` of each a heap with the worst first
-    int64_t* answers;   // (n_queries, stride), see packing.hpp
+    int64_t* ranks;     // (n_queries, stride), see packing.hpp
     int64_t* counts;    // (n_queries) how many there are
     int64_t* n_scored;  // (n_queries) grows by the items scored
     int64_t k;          // how many are kept
@@ -204,9 +204,9 @@ struct Kernels {
     int64_t (*count_entries)(const float* prepared, int64_t n, int64_t n_factors, int64_t* counts);
     void (*ternary_tiles)(const float* factors, int64_t n, int64_t n_factors, int64_t max_nonzeros,
                           const Workspace& space, int8_t* tiles);
-    void (*exact_tiles)(const float* factors, int64_t n, int64_t n_factors, int32_t levels, const Workspace& space,
-                        int8_t* tiles);
-    void (*rounded_tiles)(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles);
+    void (*nearest_dary_tiles)(const float* factors, int64_t n, int64_t n_factors, int32_t levels,
+                               const Workspace& space, int8_t* tiles);
+    void (*rounded_dary_tiles)(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles);
     // Writes the entries of each vector from its start to the next, ascending by slot. Returns n, or the first vector
     // whose entries do not fill that room.
     int64_t (*fill_narrow)(const float* prepared, const int8_t* tiles, int64_t n, int64_t n_factors,

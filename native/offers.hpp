@@ -30,7 +30,7 @@ bool is_excluded(const RowFilter& filter, int64_t query, int64_t row) {
     return index_of(filter.excluded, filter.excluded_starts[query], filter.excluded_starts[query + 1], row) >= 0;
 }
 
-// Has an item's factor, or the first part of a long one, on the way from memory.
+// Prefetches an item's factor, or the first part of a long one.
 void prefetch(const Items& items, int64_t position) {
     const float* item = items.factors + position * items.n_factors;
     for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
@@ -41,14 +41,14 @@ void prefetch(const Items& items, int64_t position) {
 bool offer(const Items& items, const Queries& queries, int64_t query, int64_t position, bool repeated, Heap& heap,
            int64_t& n_scored) {
     if (!may_answer_any(items, queries.filter, position)) return false;
-    const int64_t answer = answer_of(items.rows[position], items.base + position);
+    const int64_t rank = rank_of(items.rows[position], items.base + position);
     const float* factor = queries.factors + query * items.n_factors;
     const float score = score_of(factor, items.factors + position * items.n_factors, items.n_factors);
     ++n_scored;
-    if (!is_wanted(heap, score, answer) || is_excluded(queries.filter, query, row_of(answer))) return false;
+    if (!is_wanted(heap, score, rank) || is_excluded(queries.filter, query, row_of(rank))) return false;
     for (int64_t i = 0; repeated && i < heap.count; ++i)
-        if (heap.answers[i] == answer) return false;
-    keep(heap, score, answer);
+        if (heap.ranks[i] == rank) return false;
+    keep(heap, score, rank);
     return true;
 }
 

@@ -9,7 +9,7 @@ int64_t heaviest_entries(const Entries& entries, int64_t query, int64_t max_slot
     const int64_t first = entries.starts[query];
     int64_t count = entries.starts[query + 1] - first;
     for (int64_t i = 0; i < count; ++i)
-        keys[i] = candidate_of(static_cast<int32_t>(bits_of(entries.values[first + i]) & 0x7fffffffu), i);
+        keys[i] = falling_key(static_cast<int32_t>(bits_of(entries.values[first + i]) & 0x7fffffffu), i);
     if (count > max_slots) keep_largest(keys, count, max_slots);
     return count;
 }
@@ -115,7 +115,7 @@ struct Chosen {
     int32_t cutoff;  // a partial product must be larger: there are `budget` that are at least as large
 
     void shrink() {
-        if (count > budget) cutoff = product_of(keep_largest(keys, count, budget));
+        if (count > budget) cutoff = product_in(keep_largest(keys, count, budget));
     }
 };
 
@@ -146,7 +146,7 @@ constexpr int64_t ENTRIES_PER_STRIDE = 4;
 bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Chosen& chosen) {
     bool shrank = false;
     for (int64_t i = 0; i < strides.count; ++i) {
-        if (product_of(strides.keys[i]) <= cutoff) continue;
+        if (product_in(strides.keys[i]) <= cutoff) continue;
         const int64_t start = static_cast<int64_t>(lower_of(strides.keys[i])) * STRIDE;
         for (uint64_t found = above(block.scratch.sums + start, cutoff); found; found &= found - 1) {
             const int64_t at = start + __builtin_ctzll(found);
@@ -155,7 +155,7 @@ bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cuto
             if (!may_answer_any(block.items, block.queries.filter, position) ||
                 is_excluded(block.queries.filter, block.query, block.items.rows[position]))
                 continue;
-            chosen.keys[chosen.count++] = candidate_of(block.scratch.sums[at], block.items.base + position);
+            chosen.keys[chosen.count++] = falling_key(block.scratch.sums[at], block.items.base + position);
         }
         if (chosen.count >= 4 * chosen.budget) {
             chosen.shrink();
@@ -188,7 +188,7 @@ void choose(const BlockOfSums& block, Chosen& chosen) {
         if (deep < strides.count) {
             const uint64_t low = packed(static_cast<uint32_t>(chosen.cutoff), 0);
             const uint64_t least = find_largest(strides.keys, strides.count, deep, low, most_of_all);
-            guess = product_of(least) - 1;
+            guess = product_in(least) - 1;
         }
         const bool all = guess == chosen.cutoff;
         const bool shrank = choose_above(block, strides, guess, chosen);
@@ -211,7 +211,7 @@ int64_t weighted_lists(const Postings& postings, int64_t block, const Entries& e
     int64_t n_lists = 0;
     most = 0;
     for (int64_t i = 0; i < n_heaviest; ++i) {
-        const int64_t entry = entries.starts[query] + candidate_position(heaviest[i]);
+        const int64_t entry = entries.starts[query] + index_in(heaviest[i]);
         const int64_t list = list_of(postings, block, entries.slots[entry]);
         if (list < 0) continue;
         const double step = static_cast<double>(entries.values[entry]) * static_cast<double>(postings.scales[list]);
@@ -235,7 +235,7 @@ void scan_postings(const Items& items, const Postings& postings, const Queries& 
         Chosen chosen = {scratch.buffer, candidates.counts[query], candidates.budget, 0};
         __builtin_memcpy(chosen.keys, kept, static_cast<size_t>(chosen.count) * sizeof *kept);
         for (int64_t i = 0; chosen.count == chosen.budget && i < chosen.count; ++i)
-            chosen.cutoff = i == 0 || product_of(kept[i]) < chosen.cutoff ? product_of(kept[i]) : chosen.cutoff;
+            chosen.cutoff = i == 0 || product_in(kept[i]) < chosen.cutoff ? product_in(kept[i]) : chosen.cutoff;
         for (int64_t block = 0; block < postings.n_blocks; ++block) {
             WeightedList lists[MAX_FACTORS];
             int32_t most;
@@ -268,7 +268,7 @@ struct CandidatesHere {
     // The position of the i-th candidate in the segment, or the number of items beyond its last.
     int64_t position(int64_t i) const {
         if (i >= count) return items.n_items;
-        const int64_t at = candidate_position(keys[i]) - items.base;
+        const int64_t at = index_in(keys[i]) - items.base;
         return at >= 0 && at < items.n_items ? at : items.n_items;
     }
     // The first candidate that is not in an earlier segment.
@@ -276,7 +276,7 @@ struct CandidatesHere {
         int64_t low = 0;
         for (int64_t n = count; n > 0;) {
             const int64_t half = n / 2;
-            const bool earlier = candidate_position(keys[low + half]) < items.base;
+            const bool earlier = index_in(keys[low + half]) < items.base;
             low += earlier ? half + 1 : 0;
             n = earlier ? n - half - 1 : half;
         }
@@ -346,7 +346,7 @@ void score_candidates(const Items& items, const BlockTerms* terms, const Queries
                     break;
                 }
                 keep(heap, score_of(factor, items.factors + position * items.n_factors, items.n_factors),
-                     answer_of(items.rows[position], items.base + position));
+                     rank_of(items.rows[position], items.base + position));
                 ++best.n_scored[query];
             }
             cursors[query] = i;
@@ -360,7 +360,7 @@ void score_candidates(const Items& items, const BlockTerms* terms, const Queries
 void count_overlaps(const Postings& postings, int64_t block, const Entries& entries, int64_t query, int64_t n_heaviest,
                     const SlotsScratch& scratch) {
     for (int64_t i = 0; i < n_heaviest; ++i) {
-        const int64_t entry = entries.starts[query] + candidate_position(scratch.heaviest[i]);
+        const int64_t entry = entries.starts[query] + index_in(scratch.heaviest[i]);
         const int64_t list = list_of(postings, block, entries.slots[entry]);
         if (list < 0) continue;
         for (int64_t posting = postings.starts[list]; posting < postings.starts[list + 1]; ++posting) {

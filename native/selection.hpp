@@ -3,7 +3,7 @@
 // The best answers of one query so far, worst first: a heap by score, then by earlier row.
 struct Heap {
     float* scores;
-    int64_t* answers;
+    int64_t* ranks;
     int64_t count;
     int64_t k;
 
@@ -11,55 +11,55 @@ struct Heap {
     float worst() const { return scores[0]; }
 };
 
-bool is_worse(float score, int64_t answer, float other_score, int64_t other_answer) {
-    return score < other_score || (score == other_score && answer > other_answer);
+bool is_worse(float score, int64_t rank, float other_score, int64_t other_rank) {
+    return score < other_score || (score == other_score && rank > other_rank);
 }
 
 void sift_down(const Heap& heap, int64_t at) {
     const float score = heap.scores[at];
-    const int64_t answer = heap.answers[at];
+    const int64_t rank = heap.ranks[at];
     while (true) {
         int64_t child = 2 * at + 1;
         if (child >= heap.count) break;
         if (child + 1 < heap.count &&
-            is_worse(heap.scores[child + 1], heap.answers[child + 1], heap.scores[child], heap.answers[child]))
+            is_worse(heap.scores[child + 1], heap.ranks[child + 1], heap.scores[child], heap.ranks[child]))
             ++child;
-        if (!is_worse(heap.scores[child], heap.answers[child], score, answer)) break;
+        if (!is_worse(heap.scores[child], heap.ranks[child], score, rank)) break;
         heap.scores[at] = heap.scores[child];
-        heap.answers[at] = heap.answers[child];
+        heap.ranks[at] = heap.ranks[child];
         at = child;
     }
     heap.scores[at] = score;
-    heap.answers[at] = answer;
+    heap.ranks[at] = rank;
 }
 
 void sift_up(const Heap& heap, int64_t at) {
     const float score = heap.scores[at];
-    const int64_t answer = heap.answers[at];
+    const int64_t rank = heap.ranks[at];
     while (at > 0) {
         const int64_t parent = (at - 1) / 2;
-        if (!is_worse(score, answer, heap.scores[parent], heap.answers[parent])) break;
+        if (!is_worse(score, rank, heap.scores[parent], heap.ranks[parent])) break;
         heap.scores[at] = heap.scores[parent];
-        heap.answers[at] = heap.answers[parent];
+        heap.ranks[at] = heap.ranks[parent];
         at = parent;
     }
     heap.scores[at] = score;
-    heap.answers[at] = answer;
+    heap.ranks[at] = rank;
 }
 
 // Whether an answer would be kept.
-bool is_wanted(const Heap& heap, float score, int64_t answer) {
-    return !heap.is_full() || is_worse(heap.scores[0], heap.answers[0], score, answer);
+bool is_wanted(const Heap& heap, float score, int64_t rank) {
+    return !heap.is_full() || is_worse(heap.scores[0], heap.ranks[0], score, rank);
 }
 
-void keep(Heap& heap, float score, int64_t answer) {
+void keep(Heap& heap, float score, int64_t rank) {
     if (!heap.is_full()) {
         heap.scores[heap.count] = score;
-        heap.answers[heap.count] = answer;
+        heap.ranks[heap.count] = rank;
         sift_up(heap, heap.count++);
-    } else if (is_wanted(heap, score, answer)) {
+    } else if (is_wanted(heap, score, rank)) {
         heap.scores[0] = score;
-        heap.answers[0] = answer;
+        heap.ranks[0] = rank;
         sift_down(heap, 0);
     }
 }
@@ -69,17 +69,17 @@ void sort_heap(Heap heap) {
     while (heap.count > 1) {
         const int64_t last = --heap.count;
         const float score = heap.scores[0];
-        const int64_t answer = heap.answers[0];
+        const int64_t rank = heap.ranks[0];
         heap.scores[0] = heap.scores[last];
-        heap.answers[0] = heap.answers[last];
+        heap.ranks[0] = heap.ranks[last];
         heap.scores[last] = score;
-        heap.answers[last] = answer;
+        heap.ranks[last] = rank;
         sift_down(heap, 0);
     }
 }
 
 Heap heap_of(const TopK& best, int64_t query) {
-    return {best.scores + query * best.stride, best.answers + query * best.stride, best.counts[query], best.k};
+    return {best.scores + query * best.stride, best.ranks + query * best.stride, best.counts[query], best.k};
 }
 
 void sort_answers(const TopK& best, int64_t n_queries) {

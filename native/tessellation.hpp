@@ -57,7 +57,7 @@ void ternary_tiles(const float* factors, int64_t n, int64_t n_factors, int64_t m
 
 // Algorithm 4 on the unit factor: the nearest multiple of 1 / levels, the upper one on a tie. Where everything
 // rounds to zero, which is no tile, the first largest coordinate becomes +-1.
-void rounded_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles) {
+void rounded_dary_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles) {
     for (int64_t vector = 0; vector < n; ++vector) {
         const float* z = factors + vector * n_factors;
         int8_t* tile = tiles + vector * n_factors;

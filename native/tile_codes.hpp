@@ -75,7 +75,7 @@ float slack_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size
 }
 
 // What an item scores at most, in steps of its scale: its code is as long as a code may be, or shorter.
-float length_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size) {
+float most_per_scale_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size) {
     const double longest = LONGEST_TILE_ITEM - half_steps(code_size);
     const double length = static_cast<double>(terms.norm) * longest * (1.0 + rounding_share(n_factors));
     return length < LARGEST_BOUND ? static_cast<float>(length) : __builtin_inff();

@@ -40,18 +40,19 @@ struct Visitor {
     int64_t query;
     float scale;
     float slack;
-    float reach;   // share of a radius that is believed, times the query's norm
-    float length;  // times the scale of a member: what it, or a shorter one, scores at most
-    float lost;    // what products may lose or gain by underflow
+    float per_radius;      // reach times the query's norm
+    float most_per_scale;  // times a member's scale: what it, or a shorter one, scores at most
+    float lost;            // what products may lose or gain by underflow
     Heap heap;
     int64_t n_scored;
 
-    // What a bound must reach to be worth a look. Where `lost` matters not it is left alone: subnormal floats are slow.
+    // What a bound must reach to be worth a look. `lost` is subtracted only where it can matter: subnormal
+    // floats are slow.
     float worst() const {
         if (!heap.is_full()) return -LARGEST_BOUND;
         return __builtin_fabsf(heap.worst()) < LEAST_CODE_STEP ? heap.worst() - lost : heap.worst();
     }
-    // The same in steps of the query's scale.
+    // The least bound worth scoring, in steps of the query's scale.
     float limit() const { return heap.is_full() ? finite(worst() / scale) : -LARGEST_BOUND; }
 };
 
@@ -117,7 +118,7 @@ float score_best_bounded(const TileScan& scan, int64_t first, int64_t n, Visitor
 int64_t first_too_short(const float* scales, int64_t start, int64_t stop, const Visitor& visitor) {
     const float worst = visitor.worst();
     int64_t member = start;
-    while (member < stop && visitor.length * scales[member] >= worst)
+    while (member < stop && visitor.most_per_scale * scales[member] >= worst)
         member = member / GROUP_ITEMS * GROUP_ITEMS + GROUP_ITEMS;
     return member < stop ? member : stop;
 }
@@ -154,8 +155,7 @@ void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
 
 // What the best item of a tile is believed to score at most.
 EightFloats tile_bounds(const float* centre_bounds, const float* radii, float reach) {
-    const EightFloats centres =
-        *reinterpret_cast<const EightFloats*>(centre_bounds);  // a copy would be read before it is written
+    const EightFloats centres = *reinterpret_cast<const EightFloats*>(centre_bounds);
     const EightFloats bound = centres + reach * *reinterpret_cast<const EightFloats*>(radii);
     return bound < LARGEST_BOUND ? bound : EightFloats{} + LARGEST_BOUND;
 }
@@ -222,10 +222,10 @@ float visit_best_bounded(const TileScan& scan, int64_t query) {
     Visitor visitor = visitor_of(scan, query);
     float floor = __builtin_inff();
     do {
-        const float bound = next_bound(centre_bounds, radii, scan.n_groups * GROUP_ITEMS, visitor.reach, floor);
+        const float bound = next_bound(centre_bounds, radii, scan.n_groups * GROUP_ITEMS, visitor.per_radius, floor);
         if (bound < -LARGEST_BOUND) break;
         for (int64_t at = 0; at < scan.n_groups * GROUP_ITEMS; at += GROUP_ITEMS)
-            for (uint32_t same = tiles_between(centre_bounds + at, radii + at, visitor.reach, bound, floor); same;
+            for (uint32_t same = tiles_between(centre_bounds + at, radii + at, visitor.per_radius, bound, floor); same;
                  same &= same - 1)
                 visit(scan, 1 + at + __builtin_ctz(same), visitor);
         floor = bound;
@@ -234,7 +234,7 @@ float visit_best_bounded(const TileScan& scan, int64_t query) {
     return floor;
 }
 
-// Notes the members of a tile that a query may have to score, and has their factors on the way from memory.
+// Notes the members of a tile that a query may have to score, and prefetches their factors.
 void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& marked) {
     marked.query = visitor.query;
     marked.tile = tile;
@@ -260,7 +260,7 @@ void score_marked(const TileScan& scan, Marked& marked) {
     if (n == 0) return;
     Visitor visitor = visitor_of(scan, marked.query);
     const float centre_bound = scan.centre_bounds_of(marked.query)[marked.tile - 1];
-    if (centre_bound + visitor.reach * scan.tiled.radii[marked.tile - 1] < visitor.worst()) return;
+    if (centre_bound + visitor.per_radius * scan.tiled.radii[marked.tile - 1] < visitor.worst()) return;
     const int32_t* starts = scan.tiled.starts + marked.tile;
     const int64_t stop = first_too_short(scan.tiled.coded.scales, starts[0], starts[1], visitor);
     for (int64_t i = 0; i < n && marked.members[i] < stop; ++i)
@@ -279,8 +279,8 @@ void visit_rest(const TileScan& scan, int64_t group, Marked& last, Marked& next)
     int64_t n_visitors = 0;
     for (int64_t query = 0; query < scan.queries.n_queries; ++query) {
         const Visitor visitor = visitor_of(scan, query);
-        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, visitor.reach, visitor.worst(),
-                                             scratch.floors[query]);
+        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, visitor.per_radius,
+                                             visitor.worst(), scratch.floors[query]);
         scratch.visitors[n_visitors] = static_cast<int32_t>(query);
         scratch.tiles_to_visit[n_visitors] = tiles;
         n_visitors += tiles != 0;
@@ -290,7 +290,7 @@ void visit_rest(const TileScan& scan, int64_t group, Marked& last, Marked& next)
             if (!(scratch.tiles_to_visit[i] >> t & 1)) continue;
             const Visitor visitor = visitor_of(scan, scratch.visitors[i]);
             const float centre_bound = scan.centre_bounds_of(visitor.query)[at + t];
-            if (centre_bound + visitor.reach * radii[t] < visitor.worst()) continue;
+            if (centre_bound + visitor.per_radius * radii[t] < visitor.worst()) continue;
             mark(scan, 1 + at + t, visitor, next);
             score_marked(scan, last);
             const Marked marked = last;
@@ -310,7 +310,7 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     const TileScan scan = {items, tiled, queries, coded, centre_bounds, reach, scratch, best, n_groups, lost};
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, reach);
-        scratch.lengths[query] = length_of(coded.terms[query], items.n_factors, tiled.coded.code_size);
+        scratch.lengths[query] = most_per_scale_of(coded.terms[query], items.n_factors, tiled.coded.code_size);
         visit_longest(scan, query);
     }
     if (tiled.starts[1] == tiled.starts[tiled.n_tiles + 1]) return;  // all items are there

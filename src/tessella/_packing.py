@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 LOW_HALF = 0xFFFFFFFF
 
 
-def answers_of(rows: NDArray[Any], positions: NDArray[Any]) -> NDArray[np.int64]:
-    """Answers: of two with equal scores the one with the smaller number, that of the earlier row, comes first."""
+def ranks_of(rows: NDArray[Any], positions: NDArray[Any]) -> NDArray[np.int64]:
+    """Ranks: of two answers with equal scores the one with the smaller rank, that of the earlier row, comes first."""
     packed: NDArray[np.int64] = rows.astype(np.int64) << 32 | positions.astype(np.int64)
     return packed
 
 
-def positions_of(answers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions of answers."""
-    return answers & LOW_HALF
+def positions_of(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions that ranks hold."""
+    return ranks & LOW_HALF
 
 
 def candidates_of(products: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:

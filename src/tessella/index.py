@@ -109,7 +109,7 @@ class Index:
             raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema{hint}.")
         target = _checks.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
         measured = target_recall is not None or queries is not None
-        if method == "exact" and (queries is not None or target < 1) and measured:
+        if method == "exact" and (queries is not None or (target_recall is not None and target < 1)):
             raise ValueError("target_recall and queries are not for method='exact', which finds all.")
         factors = _checks.item_factors(item_factors)
         if not len(factors):
@@ -145,7 +145,7 @@ class Index:
         queries : array_like of shape (n_queries, n_factors) or (n_factors,)
             User factors.
         k : int, default 10
-            How many items to return, at least 1. Where fewer can be: id -1 (None for text ids) and score -inf.
+            How many items to return, at least 1. Where there are fewer: id -1 (None for text ids) and score -inf.
         method : Exact, Tiles, Slots or None, default None
             How to search. None follows `plan`.
         exact : bool, default False
@@ -427,7 +427,7 @@ class Index:
             self._version = added(self._version, factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
-        """Give items new factors; they keep their place among equals.
+        """Give items new factors. Ties are still broken by when an item was first added.
 
         Parameters
         ----------
@@ -512,7 +512,7 @@ class Index:
         Parameters
         ----------
         path : str or path
-            Where to. While it is written, what stands there stays as it is.
+            Where to. A file already there stays unchanged until the new one is complete.
         overwrite : bool, default False
             Whether to replace a file that stands there.
 

@@ -23,8 +23,7 @@ class SearchResult:
     scores : ndarray of float32, shape (n_queries, k)
         Inner products of the factors as given; -inf where there is no item.
     n_scored : ndarray of int64, shape (n_queries,)
-        How many items were scored for each query, excluded ones among them that seemed worth it; the rest was
-        discarded.
+        Items scored for each query, including excluded ones that were scored before the filter was read.
     certified : ndarray of bool, shape (n_queries,)
         Whether the answer is certified to be the true top k.
 

@@ -264,7 +264,7 @@ def test_wrong_arrays_are_refused_not_read(rng):
         with pytest.raises(ValueError, match=sentence):
             engine_of(version, **changes)
     for head in (np.zeros((4, 0)), np.ones((4, 5))):
-        with pytest.raises(ValueError, match="head has not from 1 to as many axes"):
+        with pytest.raises(ValueError, match="head must have from 1 to n_factors columns"):
             native.Engine(head, 1.0, 1.0, None, None, [])
 
 
@@ -281,8 +281,8 @@ def test_wrong_calls_are_refused(rng):
 
     assert search() == -1
     wrong = {
-        "queries has not the width": {"queries": factors[:3, :3].copy()},
-        "ids has not the dimensions": {"queries": factors[0]},
+        "queries must be as wide as the items": {"queries": factors[:3, :3].copy()},
+        "ids must have as many dimensions": {"queries": factors[0]},
         "scores has 12 entries, but 15": {"answers": answers._replace(scores=answers.scores[:, 1:].copy())},
         "n_scored has 2 entries, but 3": {"answers": answers._replace(n_scored=answers.n_scored[1:])},
         "there is no such method": {"setting": Setting(99)},
@@ -291,8 +291,8 @@ def test_wrong_calls_are_refused(rng):
         "entries are missing": {"setting": Setting(2), "entries": None},
         "entries has 3 entries, but 4": {"setting": Setting(2), "entries": (entries[0][1:], *entries[1:])},
         "values has": {"setting": Setting(2), "entries": (*entries[:2], entries[2][1:])},
-        "filter leaves its array": {"rows": Filter(None, 0, nothing, np.array([0, 0, 0, 9]), False)},
-        "filter has 2 entries, but 4": {"rows": Filter(None, 0, nothing, np.zeros(2, np.int64), False)},
+        "row_filter leaves its array": {"rows": Filter(None, 0, nothing, np.array([0, 0, 0, 9]), False)},
+        "row_filter has 2 entries, but 4": {"rows": Filter(None, 0, nothing, np.zeros(2, np.int64), False)},
         "there is no such SIMD level": {"level": 99},
     }
     for sentence, given_ in wrong.items():

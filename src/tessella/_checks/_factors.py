@@ -70,7 +70,7 @@ def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
 
 
 def unchecked_block(array: NDArray[Any], rows: slice) -> NDArray[np.float32]:
-    """The same for numbers that are looked at elsewhere."""
+    """Rows as C-ordered float32; their values are not checked."""
     if array.dtype == np.float32 and array.flags.c_contiguous and array.flags.aligned:
         return array[rows]
     with np.errstate(over="ignore"):
@@ -104,7 +104,7 @@ def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> N
 
 
 def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
-    """The same for items, whose norms must fit float32, too."""
+    """Item factors as a checked float32 matrix whose norms fit float32."""
     taken = all_factors(values, "item_factors", n_factors)
     norms_fit(taken, "item_factors")
     return taken

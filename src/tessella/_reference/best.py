@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._packing import answers_of
+from tessella._packing import ranks_of
 from tessella._reference.arithmetic import Floats, inner_products
 
 
@@ -17,7 +17,7 @@ class Best:
     query: Floats  # (n_factors)
     k: int
     scores: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
-    answers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     n_scored: int = 0
 
     @property
@@ -31,9 +31,9 @@ class Best:
         inner_products(self.query[None], segment.factors[positions], scores, 0)
         self.n_scored += len(positions)
         all_scores = np.concatenate([self.scores, scores[0]])
-        all_answers = np.concatenate([self.answers, answers_of(segment.rows[positions], base + positions)])
-        best = np.lexsort((all_answers, -all_scores))[: self.k]
-        self.scores, self.answers = all_scores[best], all_answers[best]
+        all_ranks = np.concatenate([self.ranks, ranks_of(segment.rows[positions], base + positions)])
+        best = np.lexsort((all_ranks, -all_scores))[: self.k]
+        self.scores, self.ranks = all_scores[best], all_ranks[best]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Engine:
             rules = QueryFilter.of(number, row_filter)
             certified[number] = self._search_one(best, setting, _of_query(entries, number), rules, n_allowed)
             found = len(best.scores)
-            ids[number, :found], scores[number, :found] = self._ids(best.answers), best.scores
+            ids[number, :found], scores[number, :found] = self._ids(best.ranks), best.scores
             ids[number, found:], scores[number, found:] = -1, -np.inf
             n_scored[number] = best.n_scored
         return -1
@@ -100,7 +100,7 @@ class Engine:
 
     def _start_again_exactly(self, best: Best, rules: QueryFilter) -> bool:
         """For a query that a method left with fewer than k answers, although more items may answer."""
-        best.scores, best.answers = best.scores[:0], best.answers[:0]
+        best.scores, best.ranks = best.scores[:0], best.ranks[:0]
         return self._score_all(best, rules)
 
     def _score_sharing(self, best: Best, entries: Any, rules: QueryFilter, setting: Any) -> bool:
@@ -144,8 +144,8 @@ class Engine:
             yield segment, base
             base += len(segment.rows)
 
-    def _ids(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        positions = positions_of(answers)
+    def _ids(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        positions = positions_of(ranks)
         if not self.segments or self.segments[0].ids.dtype.kind != "i":
             return positions
         held: NDArray[np.int64] = np.concatenate([segment.ids for segment in self.segments])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _numbers as numbers
-from tessella._packing import answers_of
+from tessella._packing import ranks_of
 from tessella._reference.arithmetic import Floats
 from tessella._reference.best import Best, QueryFilter
 from tessella._reference.codes import code_tile_queries, half_steps
@@ -145,8 +145,8 @@ class Visitor:
         for position, bound in zip(self.segment.tiles.members[members], self.bounds[members], strict=True):
             if not max(limit, self.limit) <= bound < done or not self.allowed[position]:
                 continue
-            answer = answers_of(self.segment.rows[position], self.base + position)
-            if self.excluded[position] or answer in self.best.answers:
+            rank = ranks_of(self.segment.rows[position], self.base + position)
+            if self.excluded[position] or rank in self.best.ranks:
                 self.best.n_scored += 1
             else:
                 self.best.score(self.segment, self.base, np.array([position]))

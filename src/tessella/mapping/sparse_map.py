@@ -247,7 +247,7 @@ class BlockMapper:
         """Rows rotated and thresholded."""
         return self._prepare(block, self.rotation)
 
-    def cut(self, rotated: NDArray[np.float32]) -> NDArray[np.float32]:
+    def thresholded(self, rotated: NDArray[np.float32]) -> NDArray[np.float32]:
         """Rows that are rotated already, thresholded."""
         return self._prepare(rotated, None)
 

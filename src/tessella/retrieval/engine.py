@@ -80,7 +80,7 @@ class Engine:
         Parameters
         ----------
         queries : ndarray of float32, shape (n_queries, n_factors) or (n_factors,)
-            In one piece; not looked at before.
+            Contiguous; the engine checks the values.
         setting : Setting
             The method.
         entries : tuple of arrays, or None

@@ -71,7 +71,7 @@ class Fitted:
     def item_entries(self, factors: NDArray[np.float32], rotated: NDArray[np.float32]) -> Entries:
         """The sparse map of items, whose factors along the principal axes are known."""
         if self.item_mapper.rotation is self.basis:
-            return self.item_mapper.entries_of(self.item_mapper.cut(rotated))
+            return self.item_mapper.entries_of(self.item_mapper.thresholded(rotated))
         return self.item_mapper.entries(factors)
 
     @cached

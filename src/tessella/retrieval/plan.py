@@ -88,7 +88,8 @@ class Tiles:
 class Slots:
     """Choose items by their partial products over the slots they share with the query, and score only those (P12).
 
-    A query that gets fewer than k answers this way, although more items could answer, is answered exactly.
+    A query that gets fewer than k answers this way, although more items could answer, is answered exactly, unless the
+    budget is "all".
 
     Parameters
     ----------

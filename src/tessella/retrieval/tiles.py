@@ -139,8 +139,8 @@ class Tiling:
         """Learn centres from checked factors, or from some of them."""
         squares = squared_norms(factors)
         n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
-        cut = float(np.partition(squares, -n_long - 1)[-n_long - 1])
-        long_norm = float(np.sqrt(max(cut, LONG**2 * squares.mean())))
+        limit = float(np.partition(squares, -n_long - 1)[-n_long - 1])
+        long_norm = float(np.sqrt(max(limit, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)
         n_tiles = parameters.count_for(len(ordinary))
         rng = np.random.default_rng(parameters.seed)

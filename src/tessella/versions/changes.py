@@ -13,7 +13,7 @@ from tessella._threads import give_way, thread_count
 from tessella.mapping.schema import Schema
 from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.versions.segment import Items, Segment
+from tessella.versions.segment import NewItems, Segment
 from tessella.versions.version import MAX_ROWS, Version
 
 PILE = 8
@@ -27,7 +27,7 @@ def built(
     """The first version: fitted to checked factors, with all items in one segment."""
     fitted = Fitted.to(factors, schema, tiles, threads)
     rows = np.arange(len(factors), dtype=np.int32)
-    segment = Segment.build(Items(factors, ids, rows, np.zeros(len(rows), np.bool_)), fitted, threads)
+    segment = Segment.build(NewItems(factors, ids, rows, np.zeros(len(rows), np.bool_)), fitted, threads)
     return Version((segment,), fitted, ids.dtype.kind == "U", 0, len(rows))
 
 
@@ -59,28 +59,28 @@ def updated(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -
     positions = version.positions_of(ids)
     give_way()
     rows = version.rows_at(positions) if len(positions) else np.zeros(0, np.int32)
-    return _next(version, version.without(positions), _new(factors, ids, rows))
+    return _next(version, version.segments_without(positions), _new(factors, ids, rows))
 
 
 def removed(version: Version, ids: NDArray[Any]) -> Version:
     """The version without some items."""
     positions = version.positions_of(ids)
     give_way()
-    return _next(version, version.without(positions))
+    return _next(version, version.segments_without(positions))
 
 
 def merged(segments: tuple[Segment, ...], fitted: Fitted) -> Segment:
     """One segment with the live items of several."""
     if len(segments) == 1 and segments[0].removed is None:
         return segments[0]
-    return Segment.build(Items.together([segment.live_items for segment in segments]), fitted, thread_count(None))
+    return Segment.build(NewItems.together([segment.live_items for segment in segments]), fitted, thread_count(None))
 
 
-def _new(factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int32]) -> Items:
-    return Items(factors, ids, rows, np.ones(len(rows), np.bool_))
+def _new(factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int32]) -> NewItems:
+    return NewItems(factors, ids, rows, np.ones(len(rows), np.bool_))
 
 
-def _next(version: Version, segments: tuple[Segment, ...], new: Items | None = None) -> Version:
+def _next(version: Version, segments: tuple[Segment, ...], new: NewItems | None = None) -> Version:
     """The version after this one: some segments, and perhaps new items."""
     give_way()
     next_row = version.next_row
@@ -93,11 +93,11 @@ def _next(version: Version, segments: tuple[Segment, ...], new: Items | None = N
     return after
 
 
-def _grown(segments: tuple[Segment, ...], new: Items, fitted: Fitted) -> tuple[Segment, ...]:
+def _grown(segments: tuple[Segment, ...], new: NewItems, fitted: Fitted) -> tuple[Segment, ...]:
     """Segments with new items: in the last one, made anew, as long as that is small, else in one of their own."""
     if segments and segments[-1].n_live + len(new.rows) <= SMALL:
         *kept, last = segments
-        segments, new = tuple(kept), Items.together([last.live_items, new])
+        segments, new = tuple(kept), NewItems.together([last.live_items, new])
     return (*segments, Segment.build(new, fitted))
 
 
@@ -119,7 +119,7 @@ def _renumbered(version: Version) -> Version:
     """The version with rows from 0, for an index that has seen more items than rows can be numbered."""
     if not version.n_live:
         return replace(version, segments=(), next_row=0)
-    items = Items.together([segment.live_items for segment in version.segments])
+    items = NewItems.together([segment.live_items for segment in version.segments])
     rows = np.argsort(np.argsort(items.rows)).astype(np.int32)
     segment = Segment.build(items._replace(rows=rows), version.fitted, thread_count(None))
     return replace(version, segments=(segment,), next_row=len(segment))

@@ -18,8 +18,8 @@ from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
 
-class Items(NamedTuple):
-    """Some items in any order."""
+class NewItems(NamedTuple):
+    """Items on their way into a segment, in any order."""
 
     factors: NDArray[np.float32]  # (n, n_factors)
     ids: NDArray[Any]  # (n)
@@ -49,7 +49,7 @@ class Segment:
     n_live: int
 
     @classmethod
-    def build(cls, items: Items, fitted: Fitted, threads: int = 1) -> Self:
+    def build(cls, items: NewItems, fitted: Fitted, threads: int = 1) -> Self:
         """A segment of checked items."""
         give_way()
         order = np.argsort(-squared_norms(items.factors), kind="stable")
@@ -70,10 +70,12 @@ class Segment:
         give_way()
         tiles = None if fitted.tiling is None else TiledItems.build(ordered, fitted.tiling, threads)
         give_way()
-        return cls.over(ordered, items.rows[order], items.ids[order], items.is_new[order], codes, postings, tiles)
+        return cls.from_ordered(
+            ordered, items.rows[order], items.ids[order], items.is_new[order], codes, postings, tiles
+        )
 
     @classmethod
-    def over(
+    def from_ordered(
         cls,
         factors: NDArray[np.float32],
         rows: NDArray[np.int32],
@@ -100,10 +102,10 @@ class Segment:
         return np.flatnonzero(~np.unpackbits(self.removed, bitorder="little", count=len(self)).astype(np.bool_))
 
     @property
-    def live_items(self) -> Items:
+    def live_items(self) -> NewItems:
         """The items that are there."""
         live = self.live
-        return Items(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
+        return NewItems(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
 
     @property
     def longest(self) -> float:

@@ -70,7 +70,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         _checks.true_or_false(texts, "text_ids")
         plan = (
             plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
-        )  # format 1
+        )  # files of format 1 have no plan
         _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
             return Version((), fitted, texts, number, 0, plan)
@@ -85,7 +85,9 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
         tiles = None if fitted.tiling is None else _restore_tiles(arrays, fitted.tiling)
-        segment = Segment.over(arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, tiles)
+        segment = Segment.from_ordered(
+            arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, tiles
+        )
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
     return Version((segment,), fitted, texts, number, n, plan)

@@ -151,7 +151,7 @@ class Version:
             ids[there] = self.ids_at(positions[there])
         return ids
 
-    def without(self, positions: NDArray[np.int64]) -> tuple[Segment, ...]:
+    def segments_without(self, positions: NDArray[np.int64]) -> tuple[Segment, ...]:
         """The segments with the items at some positions removed."""
         kept = []
         for segment, base in self.parts():
