@@ -169,10 +169,10 @@ SETTINGS = [
 ]
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
-    n=st.integers(1, 250) | st.integers(300, 700),  # more than the few of which all are scored
+    n=st.integers(1, 150) | st.integers(300, 400),  # more than the few of which all are scored
     n_factors=st.sampled_from([1, 2, 3, 7, 16, 33, 60]),
     sizes=st.sampled_from([(1.0, 1.0), (1e36, 1.0), (1e37, 0.3), (1e-38, 1.0), (1.0, 1e-38), (1e-22, 1e-22)]),
     tiles=st.tuples(st.sampled_from([1, 5, 40, 300]), st.integers(1, 2)),
