@@ -277,8 +277,11 @@ def _claimed(path: Path, overwrite: bool) -> BinaryIO:
     partial = _partial(path)
     while True:
         _files.check_folder(partial, overwrite=True)
-        with contextlib.suppress(FileExistsError):  # of another job, which may end at any moment
+        try:
             partial.mkdir()
+        except FileExistsError:  # the folder of another job, which may end at any moment
+            if partial.is_symlink() and not partial.exists():
+                raise
         with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):  # another job has just ended
             file = stack.enter_context(_opened_to_lock(partial, overwrite))
             _lock(file, partial)
