@@ -18,6 +18,7 @@ import safetensors.numpy
 
 import tessella as ts
 from tessella.retrieval.codes import ExactCodes
+from tessella.retrieval.plan import plan_to_json
 from tessella.versions import storage
 from tessella.versions.snapshot import snapshot
 
@@ -455,6 +456,26 @@ def test_files_of_format_2_are_read_for_ever(name, mmap):
         assert found.n_scored.tolist() == wanted["scored"]
         assert index.search(users[0], 4, **options).ids.tolist() == wanted["ids"][0]
     np.testing.assert_array_equal(index.search(users, 4, exact=True).ids, expected["found"]["1.0"]["ids"])
+
+
+@pytest.mark.parametrize("name", ["tiles", "slots"])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_of_format_3_are_read_for_ever(name, mmap):
+    """Files and answers of the first version to write this format; never made anew."""
+    folder = Path(__file__).parents[1] / "data"
+    answers = json.loads((folder / "format-3.json").read_text())
+    expected = answers["files"][name]
+    users = np.array(answers["users"], np.float32)
+    index = ts.Index.load(folder / f"format-3-{name}.tessella", mmap=mmap)
+    assert index.ids.tolist() == expected["ids"]
+    assert plan_to_json(index.plan) == expected["plan"]
+    assert index.schema.to_json() == expected["schema"]
+    assert (None if index.tiles is None else index.tiles.to_json()) == expected["tiles"]
+    assert index.drift().n_new == expected["n_new"]
+    for method, wanted in ((None, "planned"), (ts.Exact(), "exact"), (ts.Slots(10), "slots")):
+        found = index.search(users, 4, method=method)
+        for part, value in expected[wanted].items():
+            assert getattr(found, part).tolist() == value
 
 
 @pytest.mark.parametrize("rotation", [None, "random", "principal", np.eye(6)[::-1]])
