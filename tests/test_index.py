@@ -517,3 +517,15 @@ def test_ids_are_made_once_a_version():
         index.ids[0] = "z"
     index.remove(["b"])
     assert index.ids.tolist() == ["a", "c"]
+
+
+def test_ids_may_be_arrows_or_of_pandas():
+    pa = pytest.importorskip("pyarrow", reason="pyarrow, an extra, is not installed")
+    for ids in (pa.array(["a", "b", "c"]), pa.chunked_array([["a", "b"], ["c"]]), np.array(["a", "b", "c"], object)):
+        index = ts.Index.build(np.eye(3), ids)
+        assert index.ids.tolist() == ["a", "b", "c"]
+        index.remove(pa.array(["b"]))
+        assert index.search([3.0, 2.0, 1.0], 2).ids.tolist() == ["a", "c"]
+    assert ts.Index.build(np.eye(3), pa.array([5, 6, 7])).ids.tolist() == [5, 6, 7]
+    with pytest.raises(ValueError, match="may not end in a NUL character"):
+        ts.Index.build(np.eye(2), pa.array(["a", "b\0"]))

@@ -23,9 +23,10 @@ def ids(values: Any, count: int | None, *, unique: bool = True, name: str = "ids
         raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1.")
     if count is not None and len(array) != count:
         raise ValueError(f"{name} has {len(array)} entries, but there are {count} items.")
+    given = array.tolist() if array.dtype.kind == "O" else values  # Arrow's arrays hold scalars of their own
     array = _numbers_or_texts(array, name)
     if array.dtype.kind == "U":
-        cut = [given for given, kept in zip(values, array.tolist(), strict=True) if given != kept]
+        cut = [text for text, kept in zip(given, array.tolist(), strict=True) if text != kept]
         if cut:
             raise ValueError(f"{name} holds {cut[0]!r}, but texts may not end in a NUL character.")
     if unique:
