@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from tessella import _kernels, _reference
 from tessella._numbers import MOST_CODE_SIZE
+from tessella._reference.arithmetic import scores_of
+from tessella._reference.codes import exact_bounds
+from tessella.retrieval.codes import Axes, ExactCodes
 
 native = _kernels._native
 LEVELS = range(len(native.levels())) if native else []
@@ -183,6 +186,33 @@ def test_item_codes_equal_their_reference_and_bound_scores(factors, data):
     off = coordinates - (whole * np.repeat(terms[:, 3], 64)[:n, None])[:, : head.shape[1]]
     assert (np.linalg.norm(off, axis=1) <= np.repeat(terms[:, 1], 64)[:n] + 1e-300).all()
     assert (np.linalg.norm(factors.astype(np.float64), axis=1) <= np.repeat(terms[:, 0], 64)[:n] + 1e-300).all()
+
+
+@given(
+    k=st.sampled_from([1, 3, 16, 51, 64, 130]),
+    kinds=st.tuples(*[st.sampled_from(["gaussian", "heavy", "whole", "spikes", "equal"])] * 2),
+    sizes=st.tuples(*[st.sampled_from([1.0, 1e-3, 1e-22, 3e-45, 1e15])] * 2),
+    seed=st.integers(0, 2**32),
+)
+def test_bounds_of_exact_search_are_never_below_scores(k, kinds, sizes, seed):
+    rng = np.random.default_rng(seed)
+    make = {
+        "gaussian": lambda n: rng.standard_normal((n, k)),
+        "heavy": lambda n: rng.standard_cauchy((n, k)).clip(-1e3, 1e3),
+        "whole": lambda n: rng.integers(-2, 3, (n, k)),
+        "spikes": lambda n: rng.standard_normal((n, k)) * (rng.random((n, k)) < 0.1),
+        "equal": lambda n: np.ones((n, k)) * rng.integers(-1, 2, (n, 1)),
+    }
+    items, queries = (
+        (make[kind](n) * size).astype(np.float32) for kind, n, size in zip(kinds, (100, 9), sizes, strict=True)
+    )
+    basis = np.linalg.qr(rng.standard_normal((k, k))).Q.copy()
+    axes = Axes.of(basis)
+    rotated, codes = np.empty_like(items), ExactCodes.empty(100, axes)
+    _reference.prepare(items, basis, 0.0, False, rotated, 0)
+    codes.fill(slice(0, 100), items, rotated, axes)
+    bounds = exact_bounds(queries, axes.head, codes.codes, codes.offsets, codes.block_terms)[:, :100]
+    assert (bounds >= scores_of(queries, items)).all()
 
 
 def test_wrong_arrays_are_refused_not_read():

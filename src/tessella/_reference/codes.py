@@ -66,6 +66,33 @@ def code_items(
     _store(whole.reshape(-1, size), block, codes, offsets)
 
 
+def exact_bounds(
+    queries: Floats, head: Doubles, codes: NDArray[np.int8], offsets: NDArray[np.int16], block_terms: Doubles
+) -> Doubles:
+    """What each query and each coded item score at most: the bound that a scan compares, in its own order.
+
+    With integer codes c of an item's sketch t(v) and q of a query's sketch t(u), in steps of r and s,
+    u . v <= s r (q . c) + |t(u)| |t(v) - r c| + |t(u) - s q| |r c|.
+    """
+    (n, n_factors), size = queries.shape, len(codes) // len(offsets)
+    sketches = np.zeros((n, size))
+    for j in range(n_factors):
+        sketches[:, : head.shape[1]] += queries[:, j, None].astype(np.float64) * head[j]
+    _add_tails(sketches, queries, head.shape[1], numbers.ROTATION_SPARE, 0.0)
+    norms = np.sqrt(_squares_in_stripes(sketches))
+    largest = np.abs(sketches).max(axis=1)
+    scales = _scales(norms, largest, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_EXACT_QUERY)
+    whole = nearest(sketches * (1.0 / scales)[:, None])
+    errors = np.sqrt(_squares_in_stripes(sketches - whole * scales[:, None])) * (1.0 + numbers.NORM_SPARE)
+    items = codes.reshape(-1, size // 2, numbers.BLOCK_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
+    shifted = (whole + numbers.QUERY_OFFSET).astype(np.int64)  # as queries are stored; offsets take it back
+    products = (shifted @ items.T.astype(np.int64) + offsets).astype(np.uint16).view(np.int16)
+    _, error, coded_norm, scale = np.repeat(block_terms, numbers.BLOCK_ITEMS, axis=0).T
+    slack = (norms * (1.0 + numbers.NORM_SPARE))[:, None] * error + errors[:, None] * coded_norm
+    bounds: Doubles = scales[:, None] * scale * products + slack + n_factors * numbers.UNDERFLOW_LOSS
+    return bounds
+
+
 def code_tile_items(
     factors: Floats, codes: NDArray[np.int8], offsets: NDArray[np.int16], scales: Floats, level: int
 ) -> None:
