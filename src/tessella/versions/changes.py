@@ -43,7 +43,6 @@ def added(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> 
     """The version with new items; an id that is there already is refused."""
     version.same_kind(ids)
     clash = ids[version.find(ids) >= 0]
-    give_way()
     if clash.size:
         raise ValueError(f"id {clash[0].item()!r} is in the index already; use update to change its factor.")
     if version.n_live + len(factors) > MAX_ROWS:
@@ -57,7 +56,6 @@ def added(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> 
 def updated(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> Version:
     """The version with other factors for some items, which keep their rows."""
     positions = version.positions_of(ids)
-    give_way()
     rows = version.rows_at(positions) if len(positions) else np.zeros(0, np.int32)
     return _next(version, version.segments_without(positions), _new(factors, ids, rows))
 
@@ -65,7 +63,6 @@ def updated(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -
 def removed(version: Version, ids: NDArray[Any]) -> Version:
     """The version without some items."""
     positions = version.positions_of(ids)
-    give_way()
     return _next(version, version.segments_without(positions))
 
 
