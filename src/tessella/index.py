@@ -115,8 +115,10 @@ class Index:
         if not len(factors):
             raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _checks.ids(ids, len(factors))
-        longest = float(_checks.norms_fit(factors, "item_factors").max())
-        asked = checked_queries(queries, factors.shape[1], longest)
+        asked = None
+        if queries is not None:
+            longest = float(_checks.norms_fit(factors, "item_factors").max())
+            asked = checked_queries(queries, factors.shape[1], longest)
         if method == "auto" and not may_gain(len(factors), target):
             tiles = None
         version = built(factors, checked, schema or DEFAULT_SCHEMA, tiles, count)
