@@ -126,8 +126,8 @@ private:
 ExactCodes exact_codes_of(const Fields& fields, size_t n_items, int64_t code_size) {
     const size_t n_blocks = in_groups(n_items, BLOCK_ITEMS);
     const auto terms = fields.get<Matrix<const double>>("block_terms");
-    if (terms.shape(0) != n_blocks || terms.shape(1) != 4)
-        require_shape(terms, fields.name("block_terms").c_str(), n_blocks, 4);
+    if (terms.shape(0) != n_blocks || terms.shape(1) != 5)
+        require_shape(terms, fields.name("block_terms").c_str(), n_blocks, 5);
     return {fields.get<Vector<const int8_t>>("codes", n_blocks * BLOCK_ITEMS * static_cast<size_t>(code_size)).data(),
             fields.get<Vector<const int16_t>>("offsets", n_blocks * BLOCK_ITEMS).data(),
             reinterpret_cast<const BlockTerms*>(terms.data()), code_size};
@@ -166,19 +166,33 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
     const auto starts = fields.get<Vector<const int32_t>>("starts");
     if (starts.size() < 3) refuse(fields.name("starts") + " has no tile around a centre");
     const size_t n_tiles = starts.size() - 2;
-    require_starts(starts, fields.name("starts").c_str(), n_tiles + 1, members.size(), true);
+    const size_t whole = static_cast<size_t>(GROUP_ITEMS);
+    if (members.size() % whole) refuse(fields.name("members") + " are not in whole groups");
+    require_starts(starts, fields.name("starts").c_str(), n_tiles + 1, members.size() / whole, true);
     if (in_groups(n_tiles, GROUP_ITEMS) != static_cast<size_t>(n_groups))
         refuse(fields.name("starts") + " has a different number of tiles than there are centres");
     require_size(radii, "radii", static_cast<size_t>(n_groups * GROUP_ITEMS));
+    const auto centre_starts = fields.get<Vector<const int32_t>>("centre_starts", starts.size());
+    const auto group_radii = fields.get<Vector<const float>>("group_radii");
+    require_starts(centre_starts, fields.name("centre_starts").c_str(), n_tiles + 1, group_radii.size() / whole, true);
     int32_t largest = 0;
-    for (size_t i = 1; i < starts.size(); ++i) largest = std::max(largest, starts.data()[i] - starts.data()[i - 1]);
+    for (size_t i = 1; i < starts.size(); ++i) {
+        const int32_t n = starts.data()[i] - starts.data()[i - 1];
+        largest = std::max(largest, n);
+        if (in_groups(static_cast<size_t>(n), GROUP_ITEMS) !=
+            static_cast<size_t>(centre_starts.data()[i] - centre_starts.data()[i - 1]))
+            refuse(fields.name("centre_starts") + " does not fit its tiles");
+    }
     return {members.data(),
             starts.data(),
             tile_codes_of(Fields(fields["coded"], kept), members.size(), n_factors),
+            tile_codes_of(Fields(fields["groups"], kept), group_radii.size(), n_factors),
+            centre_starts.data(),
+            group_radii.data(),
             radii.data(),
             static_cast<int64_t>(n_tiles),
             largest,
-            members.size() > n_items};
+            nb::cast<int64_t>(fields["n_members"]) > static_cast<int64_t>(n_items)};
 }
 
 }  // namespace

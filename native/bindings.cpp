@@ -47,14 +47,11 @@ std::map<std::string, double> numbers() {
             {"LARGEST_NORM", LARGEST_NORM},
             {"LARGEST_PRODUCT", LARGEST_PRODUCT},
             {"LARGEST_BOUND", LARGEST_BOUND},
-            {"MOST_CODE_SIZE", MOST_CODE_SIZE},
             {"QUERY_OFFSET", QUERY_OFFSET},
             {"LARGEST_ITEM_CODE", LARGEST_ITEM_CODE},
             {"LARGEST_QUERY_CODE", LARGEST_QUERY_CODE},
-            {"LONGEST_EXACT_ITEM", LONGEST_EXACT_ITEM},
-            {"LONGEST_EXACT_QUERY", LONGEST_EXACT_QUERY},
-            {"LONGEST_TILE_ITEM", LONGEST_TILE_ITEM},
-            {"LONGEST_TILE_QUERY", LONGEST_TILE_QUERY},
+            {"LONGEST_ITEM_CODE", LONGEST_ITEM_CODE},
+            {"LONGEST_QUERY_CODE", LONGEST_QUERY_CODE},
             {"LEAST_CODE_STEP", LEAST_CODE_STEP},
             {"LEAST_SCALE", LEAST_SCALE},
             {"PARTIAL_PRODUCT_UNITS", PARTIAL_PRODUCT_UNITS},
@@ -64,6 +61,8 @@ std::map<std::string, double> numbers() {
             {"GROUP_ITEMS", GROUP_ITEMS},
             {"POSTING_BLOCK", POSTING_BLOCK},
             {"STRIDE", STRIDE},
+            {"FEW_GROUPS", FEW_GROUPS},
+            {"SCORED_LAST", SCORED_LAST},
             {"FEW_ALLOWED", FEW_ALLOWED},
             {"FEW_ALLOWED_SHARE", FEW_ALLOWED_SHARE},
             {"MOST_WITH_REPEATS", MOST_WITH_REPEATS},
@@ -165,11 +164,10 @@ void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_
     require_shape(rotated, "rotated", factors.shape(0), factors.shape(1));
     require(n_head >= 1 && n_head <= width_of(factors), "n_head is not from 1 to the number of coordinates");
     const size_t n_blocks = in_groups(factors.shape(0), BLOCK_ITEMS);
-    const int64_t code_size = n_head + 1 + (n_head + 1) % 2;
-    require(n_head + 2 <= MOST_CODE_SIZE, "n_head is too large for products of 16 bits");
+    const int64_t code_size = exact_code_size(n_head, width_of(factors));
     require_size(offsets, "offsets", n_blocks * BLOCK_ITEMS);
     require_size(codes, "codes", static_cast<size_t>(code_size) * offsets.size());
-    require_shape(block_terms, "block_terms", n_blocks, 4);
+    require_shape(block_terms, "block_terms", n_blocks, 5);
     std::vector<double> sketches(static_cast<size_t>(code_size + 3) * BLOCK_ITEMS);
     nb::gil_scoped_release unlocked;
     kernels.code_items(factors.data(), rotated.data(), n_rows_of(factors), width_of(factors), n_head, sketches.data(),
@@ -213,6 +211,27 @@ void nearest_tiles(nb::handle centres, Vector<const float> halves, Matrix<const 
                               terms.data());
     kernels.nearest_tiles(coded, halves.data(), static_cast<int64_t>(n_tiles), {codes.data(), terms.data()},
                           n_rows_of(factors), taken ? taken->data() : nullptr, bounds.data(), tiles.data());
+}
+
+void group_neighbours(Matrix<const float> factors, Vector<const int64_t> starts, Vector<int32_t> members,
+                      int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    require(starts.size() >= 1, "starts is empty");
+    const size_t n_tiles = starts.size() - 1;
+    require_starts(starts, "starts", n_tiles, members.size(), true);
+    size_t most = 0;
+    for (size_t tile = 0; tile < n_tiles; ++tile)
+        most = std::max(most, static_cast<size_t>(starts.data()[tile + 1] - starts.data()[tile]));
+    for (size_t i = 0; i < members.size(); ++i)
+        require(members.data()[i] >= 0 && members.data()[i] < n_rows_of(factors), "members leave the factors");
+    nb::gil_scoped_release unlocked;
+    std::vector<float> direction(factors.shape(1));
+    std::vector<double> sums(factors.shape(1) + 3);
+    std::vector<uint64_t> keys(most);
+    std::vector<int32_t> others(most);
+    kernels.group_neighbours(factors.data(), width_of(factors), starts.data(), static_cast<int64_t>(n_tiles),
+                             direction.data(), sums.data(), keys.data(), others.data(), members.data());
 }
 
 // An engine, and the arrays it reads.
@@ -292,8 +311,7 @@ private:
             head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
             "head must have from 1 to n_factors columns");
         const int64_t n_head = static_cast<int64_t>(head.shape(1));
-        require(n_head + 2 <= MOST_CODE_SIZE, "head has too many axes for products of 16 bits");
-        return {head.data(), n_head, n_head + 1 + (n_head + 1) % 2};
+        return {head.data(), n_head, exact_code_size(n_head, static_cast<int64_t>(head.shape(0)))};
     }
 
     Segment segment_of(const Fields& fields, const std::optional<Vector<const float>>& radii, int64_t base) {
@@ -409,6 +427,8 @@ NB_MODULE(_native, m) {
           "level"_a, "Codes items, or centres, for tile search, each in steps of its own scale.");
     m.def("nearest_tiles", &nearest_tiles, "centres"_a, array("halves"), array("factors"), optional("taken"),
           array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
+    m.def("group_neighbours", &group_neighbours, array("factors"), array("starts"), array("members"), "level"_a,
+          "Puts the members of each tile in groups of neighbours.");
     m.def("find_ids", &find_ids, array("ids"), array("by_id"), optional("removed"), "base"_a, array("wanted"),
           array("positions"), "Fills in the positions, with the base added, of those ids that are there.");
     nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")

@@ -65,8 +65,8 @@ struct Scratch {
     std::vector<ExactQueryTerms> exact_terms;
     std::vector<uint8_t> open;
     std::vector<TileQueryTerms> tile_terms;
-    std::vector<float> centre_bounds, bounds, classes, slacks, lengths, floors, marked_bounds;
-    std::vector<int32_t> visitors, marked_members, positions;
+    std::vector<float> centre_bounds, bounds, caps, caps_read, classes, slacks, floors, marked_bounds;
+    std::vector<int32_t> groups, visitors, marked_positions, positions;
     std::vector<uint32_t> tiles_to_visit;
     std::vector<uint64_t> class_keys, candidates, buffer, heaviest;
     std::vector<int64_t> candidate_counts, cursors;
@@ -74,31 +74,67 @@ struct Scratch {
     std::vector<int32_t> sums;
     std::vector<uint16_t> overlaps;
     std::vector<uint8_t> touched, own_rows;
+    std::vector<float> uppers, gathered_scores;
+    std::vector<Cut> cuts;
+    std::vector<uint32_t> lowers;
+    std::vector<int32_t> gathered_positions;
+    std::vector<int64_t> gathered_counts, gathered_ranks;
+    std::vector<uint8_t> ordered;
+    std::vector<Ordered> in_order;
 
     // What scan_tiles works in: the largest tile decides how much.
     TileScratch for_tiles(int64_t largest, int64_t k, int64_t n_queries) {
         const size_t n = static_cast<size_t>(n_queries);
-        const size_t most = static_cast<size_t>(largest);
-        const size_t n_classes = static_cast<size_t>((2 * std::min(k, largest) + 31) / 32 * 32);
-        bounds.resize((most + 2 * GROUP_ITEMS + 63) / 64 * 64);
+        const size_t n_groups = static_cast<size_t>((largest + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS + 1);
+        const size_t most = n_groups * static_cast<size_t>(GROUP_ITEMS);
+        const int64_t fewest = std::min(k, static_cast<int64_t>(most));
+        const size_t n_classes = static_cast<size_t>((2 * fewest + 31) / 32 * 32);
+        bounds.resize((most + 63) / 64 * 64);
+        for (auto* each : {&caps, &caps_read}) each->resize(n_groups);
+        groups.resize(n_groups);
         classes.resize(n_classes);
-        class_keys.resize(n_classes);
-        for (auto* each : {&slacks, &lengths, &floors}) each->resize(n);
-        visitors.resize(n);
-        tiles_to_visit.resize(n);
-        marked_members.resize(2 * most);
+        class_keys.resize(std::max(n_classes, n_groups));
+        for (auto* each : {&slacks, &floors}) each->resize(n);
+        visitors.resize(n + 1);
+        tiles_to_visit.resize(n + 1);
+        marked_positions.resize(2 * most);
         marked_bounds.resize(2 * most);
         return {bounds.data(),
+                caps.data(),
+                caps_read.data(),
+                groups.data(),
                 classes.data(),
                 class_keys.data(),
                 slacks.data(),
-                lengths.data(),
                 floors.data(),
                 visitors.data(),
                 tiles_to_visit.data(),
-                marked_members.data(),
+                marked_positions.data(),
                 marked_bounds.data(),
                 static_cast<int64_t>(n_classes)};
+    }
+
+    // What queries gather, nothing so far.
+    Gathered for_gathering(int64_t n_queries, int64_t room, int64_t k) {
+        const size_t n = static_cast<size_t>(n_queries);
+        const size_t all = n * static_cast<size_t>(room);
+        if (uppers.size() < all) {
+            uppers.resize(all);
+            lowers.resize(all);
+            gathered_positions.resize(all);
+        }
+        gathered_counts.assign(n, 0);
+        cuts.resize(n);
+        for (Cut& cut : cuts) {
+            cut.value = -LARGEST_BOUND;
+            cut.spare = 0.0f;
+            cut.next = std::min(2 * k, room - 64);
+            cut.full = false;
+            cut.origin = INFINITY;  // nothing is counted yet
+            cut.inverse = 0.0f;
+            cut.step = 0;
+        }
+        return {uppers.data(), lowers.data(), gathered_positions.data(), gathered_counts.data(), cuts.data(), room, k};
     }
 
     SlotsScratch for_slots(int64_t budget) {
@@ -114,6 +150,7 @@ struct Scratch {
 class Engine {
 public:
     static constexpr int64_t NONE_REFUSED = -1;
+    static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
@@ -141,6 +178,7 @@ public:
         if (refused < n_queries) return refused;
         Scratch& scratch = Engine::scratch();
         scratch.counts.assign(static_cast<size_t>(n_queries), 0);
+        scratch.ordered.assign(static_cast<size_t>(n_queries), 0);
         // Until `finish`, the ids of answers hold ranks.
         std::fill_n(answers.n_scored, n_queries, 0);
         const int64_t k = std::min(answers.k, n_live_);
@@ -151,7 +189,8 @@ public:
                              {queries, n_queries, shared},
                              entries,
                              setting,
-                             {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, k, answers.k},
+                             {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, scratch.ordered.data(), k,
+                              answers.k},
                              answers.certified,
                              scratch};
         if (k == 0)
@@ -189,17 +228,18 @@ private:
         bool* certified;
         Scratch& scratch;
 
-        Batch of_query(int64_t query, int64_t n_factors) const {
+        Batch of_queries(int64_t first, int64_t n, int64_t n_factors) const {
             Batch own = *this;
-            own.queries.factors += query * n_factors;
-            own.queries.n_queries = 1;
-            if (own.queries.filter.excluded_starts) own.queries.filter.excluded_starts += query;
-            if (own.entries.starts) own.entries.starts += query;
-            own.best.scores += query * best.stride;
-            own.best.ranks += query * best.stride;
-            own.best.counts += query;
-            own.best.n_scored += query;
-            own.certified += query;
+            own.queries.factors += first * n_factors;
+            own.queries.n_queries = n;
+            if (own.queries.filter.excluded_starts) own.queries.filter.excluded_starts += first;
+            if (own.entries.starts) own.entries.starts += first;
+            own.best.scores += first * best.stride;
+            own.best.ranks += first * best.stride;
+            own.best.counts += first;
+            own.best.n_scored += first;
+            own.best.ordered += first;
+            own.certified += first;
             return own;
         }
     };
@@ -223,6 +263,16 @@ private:
     }
 
     void search_exactly(const Batch& batch) const {
+        if (batch.best.k >= SCORED_LAST)
+            score_last(
+                batch, [this](const Batch& part, const Gathered& gathered) { gather_exactly(part, gathered); },
+                [this](const Batch& part) { scan_exactly(part); });
+        else
+            scan_exactly(batch);
+        std::fill_n(batch.certified, batch.queries.n_queries, true);
+    }
+
+    ExactQueries coded_exactly(const Batch& batch) const {
         const size_t n = static_cast<size_t>(batch.queries.n_queries);
         Scratch& scratch = batch.scratch;
         scratch.wide.resize(static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)));
@@ -231,14 +281,35 @@ private:
         scratch.open.resize(n);
         batch.kernels.code_exact_queries(batch.queries.factors, batch.queries.n_queries, n_factors_, axes_,
                                          scratch.wide.data(), scratch.codes.data(), scratch.exact_terms.data());
-        const ExactQueries coded = {scratch.codes.data(), scratch.exact_terms.data()};
+        return {scratch.codes.data(), scratch.exact_terms.data()};
+    }
+
+    void scan_exactly(const Batch& batch) const {
+        const ExactQueries coded = coded_exactly(batch);
         for (const Segment& segment : segments_)
-            batch.kernels.scan_exact(segment.items, segment.codes, batch.queries, coded, scratch.open.data(),
+            batch.kernels.scan_exact(segment.items, segment.codes, batch.queries, coded, batch.scratch.open.data(),
                                      batch.best);
-        std::fill_n(batch.certified, n, true);
+    }
+
+    void gather_exactly(const Batch& batch, const Gathered& gathered) const {
+        const ExactQueries coded = coded_exactly(batch);
+        for (const Segment& segment : segments_)
+            batch.kernels.gather_exact(segment.items, segment.codes, batch.queries, coded, batch.scratch.open.data(),
+                                       gathered);
     }
 
     void search_by_tiles(const Batch& batch) const {
+        if (batch.best.k >= SCORED_LAST && !repeats())
+            score_last(
+                batch, [this](const Batch& part, const Gathered& gathered) { gather_by_tiles(part, gathered); },
+                [this](const Batch& part) { scan_by_tiles(part); });
+        else
+            scan_by_tiles(batch);
+        std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
+    }
+
+    // Codes queries and bounds the centres.
+    TileQueries coded_for_tiles(const Batch& batch) const {
         const size_t n = static_cast<size_t>(batch.queries.n_queries);
         Scratch& scratch = batch.scratch;
         scratch.codes.resize(n * static_cast<size_t>(centres_.code_size));
@@ -249,11 +320,67 @@ private:
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
         batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries,
                                     batch.setting.reach, scratch.centre_bounds.data());
+        return coded;
+    }
+
+    void scan_by_tiles(const Batch& batch) const {
+        const TileQueries coded = coded_for_tiles(batch);
         for (const Segment& segment : segments_)
-            batch.kernels.scan_tiles(
-                segment.items, segment.tiles, batch.queries, coded, scratch.centre_bounds.data(), batch.setting.reach,
-                scratch.for_tiles(segment.tiles.largest, batch.best.k, batch.queries.n_queries), batch.best);
-        std::fill_n(batch.certified, n, batch.setting.reach >= 1.0);
+            batch.kernels.scan_tiles(segment.items, segment.tiles, batch.queries, coded,
+                                     batch.scratch.centre_bounds.data(), batch.setting.reach,
+                                     tile_scratch(batch, segment), batch.best);
+    }
+
+    void gather_by_tiles(const Batch& batch, const Gathered& gathered) const {
+        const TileQueries coded = coded_for_tiles(batch);
+        for (const Segment& segment : segments_)
+            batch.kernels.gather_tiles(segment.items, segment.tiles, batch.queries, coded,
+                                       batch.scratch.centre_bounds.data(), batch.setting.reach, batch.setting.reach,
+                                       tile_scratch(batch, segment), gathered);
+    }
+
+    static TileScratch tile_scratch(const Batch& batch, const Segment& segment) {
+        return batch.scratch.for_tiles(segment.tiles.largest, batch.best.k, batch.queries.n_queries);
+    }
+
+    // Gathers and then scores, for as many queries at once as there is room for. A query that finds no room, since very
+    // many items tie, is answered by a scan.
+    template <typename Gather, typename Scan>
+    void score_last(const Batch& batch, const Gather& gather, const Scan& scan) const {
+        const int64_t k = batch.best.k;
+        const int64_t room = std::min(8 * k + 2048, n_held() + 64);
+        const int64_t together = std::clamp<int64_t>(MOST_GATHERED / room, 1, 128);
+        for (int64_t first = 0; first < batch.queries.n_queries; first += together) {
+            const Batch part =
+                batch.of_queries(first, std::min(together, batch.queries.n_queries - first), n_factors_);
+            const Gathered gathered = batch.scratch.for_gathering(part.queries.n_queries, room, k);
+            gather(part, gathered);
+            batch.kernels.raise_cuts(gathered, part.queries.n_queries);
+            for (int64_t query = 0; query < part.queries.n_queries; ++query)
+                if (!gathered.cuts[query].full) score_what_was_gathered(part, gathered, query);
+            for (int64_t query = 0; query < part.queries.n_queries; ++query)
+                if (gathered.cuts[query].full) scan(part.of_queries(query, 1, n_factors_));
+        }
+    }
+
+    void score_what_was_gathered(const Batch& batch, const Gathered& gathered, int64_t query) const {
+        Scratch& scratch = batch.scratch;
+        const int64_t count = gathered.counts[query];
+        const size_t n = static_cast<size_t>(count);
+        scratch.gathered_scores.resize(n);
+        scratch.gathered_ranks.resize(n);
+        scratch.in_order.resize(2 * n);
+        int64_t scored = 0;
+        for (const Segment& segment : segments_)
+            scored = batch.kernels.score_gathered(
+                segment.items, batch.queries.factors + query * n_factors_, gathered.positions + query * gathered.room,
+                scored, count, scratch.gathered_scores.data(), scratch.gathered_ranks.data());
+        batch.best.counts[query] = batch.kernels.select_best(
+            scratch.gathered_scores.data(), scratch.gathered_ranks.data(), count, batch.best.k,
+            gathered.lowers + query * gathered.room, scratch.in_order.data(),
+            batch.best.scores + query * batch.best.stride, batch.best.ranks + query * batch.best.stride);
+        batch.best.n_scored[query] += count;
+        batch.best.ordered[query] = 1;
     }
 
     void search_by_slots(const Batch& batch) const {
@@ -284,7 +411,7 @@ private:
     // For a query that a method left with fewer than k answers, although more items may answer.
     void start_again_exactly(const Batch& batch, int64_t query) const {
         batch.best.counts[query] = 0;
-        search_exactly(batch.of_query(query, n_factors_));
+        search_exactly(batch.of_queries(query, 1, n_factors_));
     }
 
     void choose_candidates(const Kernels& kernels, const Queries& queries, const Entries& entries,
@@ -314,7 +441,7 @@ private:
         for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
             const int64_t* rows = filter.listed + filter.starts[query];
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
-            Batch own = batch.of_query(query, n_factors_);
+            Batch own = batch.of_queries(query, 1, n_factors_);
             own.queries.filter = {};
             if (is_few(n)) {
                 score_rows(own, rows, n);
@@ -327,6 +454,11 @@ private:
             own.queries.filter.allowed = bits.data();
             search_by_method(own);
         }
+    }
+
+    // Items of all segments, removed or not.
+    int64_t n_held() const {
+        return segments_.empty() ? 0 : segments_.back().items.base + segments_.back().items.n_items;
     }
 
     // Bytes for a bit of every row that an item has.

@@ -81,6 +81,7 @@ int16_t largest(const int16_t* products) {
 }
 
 constexpr int64_t STRETCH_BLOCKS = 32;
+constexpr int64_t NEXT = 8;
 
 struct ExactScan {
     const Items& items;
@@ -197,13 +198,62 @@ void scan_exact(const Items& items, const ExactCodes& codes, const Queries& quer
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     Stretch stretch;
     for (int64_t query = 0; query < queries.n_queries; ++query) open[query] = 1;
-    for (int64_t first = 0; first < n_blocks; first += STRETCH_BLOCKS)
+    for (int64_t first = 0, length = STRETCH_BLOCKS; first < n_blocks; first += length, length = NEXT)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!open[query]) continue;
             Heap heap = heap_of(best, query);
             stretch.first = first;
-            stretch.n_blocks = n_blocks - first < STRETCH_BLOCKS ? n_blocks - first : STRETCH_BLOCKS;
+            stretch.n_blocks = n_blocks - first < length ? n_blocks - first : length;
             open[query] = scan_stretch(scan, query, stretch, heap, best.n_scored[query]);
             best.counts[query] = heap.count;
+        }
+}
+
+// A float that is at least as much.
+float above(double value) {
+    const double more = value + 2e-7 * __builtin_fabs(value);
+    return more < static_cast<double>(LARGEST_BOUND) ? static_cast<float>(more) : LARGEST_BOUND;
+}
+
+// As scan_exact goes, but items are gathered. The norm of a tail is known, not its direction: a score may be lower than
+// the product of sketches by twice the product of tails.
+void gather_exact(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
+                  uint8_t* open, const Gathered& gathered) {
+    const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
+    const double underflow = static_cast<double>(items.n_factors) * UNDERFLOW_LOSS;
+    for (int64_t query = 0; query < queries.n_queries; ++query) {
+        gathered.cuts[query].spare = static_cast<float>(2.0 * underflow);
+        open[query] = 1;
+    }
+    const auto gather_block = [&](int64_t query, int64_t block, Gatherer& gatherer) {
+        const ExactQueryTerms& terms = coded.terms[query];
+        const BlockTerms& of_block = codes.terms[block];
+        alignas(64) int16_t products[BLOCK_ITEMS];
+        if (terms.norm * of_block.norm + underflow < static_cast<double>(gatherer.cut->value)) return false;
+        code_products(coded.codes + query * codes.code_size, codes.codes + block * codes.code_size * BLOCK_ITEMS,
+                      codes.offsets + block * BLOCK_ITEMS, codes.code_size, products);
+        const double slack = terms.norm * of_block.error + terms.error * of_block.coded_norm + underflow;
+        const double scale = terms.scale * of_block.scale;
+        uint64_t found = reaching(products, clamped((static_cast<double>(gatherer.cut->value) - slack) / scale));
+        const int64_t first = block * BLOCK_ITEMS;
+        if (items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (items.n_items - first)) - 1;
+        if (!found) return true;
+        if (!make_room(gatherer)) return false;
+        const double below = slack + 2.0 * terms.tail * of_block.tail;
+        for (; found; found &= found - 1) {
+            const int64_t at = __builtin_ctzll(found);
+            const double product = scale * static_cast<double>(products[at]);
+            gather(items, queries, query, first + at, above(product + slack), -above(below - product), gatherer);
+        }
+        return true;
+    };
+    for (int64_t from = 0; from < n_blocks; from += NEXT)
+        for (int64_t query = 0; query < queries.n_queries; ++query) {
+            if (!open[query]) continue;
+            Gatherer gatherer = gatherer_of(gathered, query);
+            const int64_t stop = n_blocks - from < NEXT ? n_blocks : from + NEXT;
+            for (int64_t block = from; open[query] && block < stop; ++block)
+                open[query] = !gatherer.cut->full && gather_block(query, block, gatherer);
+            gathered.counts[query] = gatherer.count;
         }
 }

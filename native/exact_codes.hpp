@@ -10,6 +10,11 @@ int64_t sketch_size(int64_t code_size) {
     return (code_size + 3) / 4 * 4;
 }
 
+// How far a code may lie from what it stands for, in steps.
+double half_steps(int64_t code_size) {
+    return 0.5 * __builtin_sqrt(static_cast<double>(code_size));
+}
+
 // The last coordinate of a sketch: the norm of what is not in the others, or a little more.
 void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spare, double lost, int64_t size,
               double* sketch) {
@@ -66,12 +71,14 @@ void code_exact_queries(const float* queries, int64_t n_queries, int64_t n_facto
         }
         add_tail(queries + query * n_factors, n_factors, axes.n_head, ROTATION_SPARE, 0.0, size, sketch);
         const double norm = __builtin_sqrt(sum_of_squares(sketch, size));
-        const double scale = scale_for(norm, largest_coordinate(sketch, size), LARGEST_QUERY_CODE, LONGEST_EXACT_QUERY);
+        const double tail = axes.n_head < n_factors ? sketch[axes.n_head] : 0.0;
+        const double scale = scale_for(norm, largest_coordinate(sketch, size), LARGEST_QUERY_CODE,
+                                       LONGEST_QUERY_CODE - half_steps(axes.code_size));
         code_sketch(sketch, size, scale, whole, errors);
         for (int64_t j = 0; j < axes.code_size; ++j)
             codes[query * axes.code_size + j] = static_cast<uint8_t>(whole[j] + QUERY_OFFSET);
         const double error = __builtin_sqrt(sum_of_squares(errors, size));
-        terms[query] = {norm * (1.0 + NORM_SPARE), error * (1.0 + NORM_SPARE), scale};
+        terms[query] = {norm * (1.0 + NORM_SPARE), error * (1.0 + NORM_SPARE), scale, tail * (1.0 + NORM_SPARE)};
     }
 }
 
@@ -79,7 +86,7 @@ void code_exact_queries(const float* queries, int64_t n_queries, int64_t n_facto
 // float: the tail has room for that, and so have the terms.
 void code_items(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                 double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms) {
-    const int64_t code_size = n_head + 1 + (n_head + 1) % 2;
+    const int64_t code_size = exact_code_size(n_head, n_factors);
     const int64_t size = sketch_size(code_size);
     const double lost = __builtin_sqrt(static_cast<double>(n_factors)) * UNDERFLOW_LOSS;
     const double share = rounding_share(n_factors);
@@ -92,6 +99,7 @@ void code_items(const float* factors, const float* rotated, int64_t n_items, int
         double norm = 0.0;
         double sketch_norm = 0.0;
         double largest = 0.0;
+        double tail = 0.0;
         for (int64_t at = 0; at < count; ++at) {
             const float* factor = factors + (first + at) * n_factors;
             double* sketch = sketches + at * size;
@@ -100,9 +108,11 @@ void code_items(const float* factors, const float* rotated, int64_t n_items, int
             raise(norm, sum_of_squares(factor, n_factors));
             raise(sketch_norm, sum_of_squares(sketch, size));
             raise(largest, largest_coordinate(sketch, size));
+            if (n_head < n_factors) raise(tail, sketch[n_head]);
         }
         norm = __builtin_sqrt(norm);
-        const double scale = scale_for(__builtin_sqrt(sketch_norm), largest, LARGEST_ITEM_CODE, LONGEST_EXACT_ITEM);
+        const double scale = scale_for(__builtin_sqrt(sketch_norm), largest, LARGEST_ITEM_CODE,
+                                       LONGEST_ITEM_CODE - half_steps(code_size));
         double error = 0.0;
         double coded_norm = 0.0;
         int8_t* block_codes = codes + block * code_size * BLOCK_ITEMS;
@@ -123,6 +133,6 @@ void code_items(const float* factors, const float* rotated, int64_t n_items, int
         }
         const double room = norm * share;
         terms[block] = {norm + room, __builtin_sqrt(error) * (1.0 + NORM_SPARE) + room + lost,
-                        __builtin_sqrt(coded_norm) * (1.0 + NORM_SPARE), scale};
+                        __builtin_sqrt(coded_norm) * (1.0 + NORM_SPARE), scale, tail * (1.0 + NORM_SPARE)};
     }
 }

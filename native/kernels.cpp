@@ -35,11 +35,13 @@ constexpr int64_t LANES = 4;
 #include "slot_maps.hpp"
 #include "selection.hpp"
 #include "offers.hpp"
+#include "gather.hpp"
 #include "exact_codes.hpp"
 #include "exact.hpp"
 #include "postings.hpp"
 #include "tile_codes.hpp"
 #include "tiles.hpp"
+#include "neighbours.hpp"
 // clang-format on
 
 }  // namespace
@@ -59,12 +61,18 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         code_items,
         code_tile_items,
         nearest_tiles,
+        group_neighbours,
         first_refused,
         code_exact_queries,
         scan_exact,
+        gather_exact,
         code_tile_queries,
         bound_centres,
         scan_tiles,
+        gather_tiles,
+        raise_cuts,
+        score_gathered,
+        select_best,
         scan_postings,
         score_candidates,
         score_sharing,

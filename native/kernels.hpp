@@ -68,6 +68,7 @@ struct TopK {
     int64_t* ranks;     // (n_queries, stride), see packing.hpp
     int64_t* counts;    // (n_queries) how many there are
     int64_t* n_scored;  // (n_queries) grows by the items scored
+    uint8_t* ordered;   // (n_queries) whether they are no heap, but in order
     int64_t k;          // how many are kept
     int64_t stride;
 };
@@ -79,6 +80,7 @@ struct BlockTerms {     // of the items of a block, each an upper bound
     double error;       // distances between sketches and their codes, with the same room
     double coded_norm;  // norms of coded sketches
     double scale;       // what one step of a code stands for
+    double tail;        // norms of tails
 };
 
 struct ExactCodes {
@@ -98,6 +100,7 @@ struct ExactQueryTerms {
     double norm;
     double error;  // distance between the sketch and its code
     double scale;
+    double tail;  // norm of the tail
 };
 
 struct ExactQueries {
@@ -127,29 +130,67 @@ struct TileQueries {
     const TileQueryTerms* terms;  // (n)
 };
 
-// The items of a segment by tile. Tile 0 holds the longest; tile t + 1 lies around centre t.
+// The items of a segment by tile. Tile 0 holds the longest; tile t + 1 lies around centre t. A tile's items lie in
+// groups of neighbours, of which the last may have room left; a group has a centre of its own.
 struct TiledItems {
-    const int32_t* members;  // (n_members) positions, in each tile by falling norm
-    const int32_t* starts;   // (n_tiles + 2)
-    TileCodes coded;         // (n_members)
-    const float* radii;      // (n_tiles, rounded up to GROUP_ITEMS) how far from its centre a tile's items lie at most
-    int64_t n_tiles;         // around centres
-    int64_t largest;         // items of the largest tile
-    bool repeats;            // whether an item is a member of several tiles
+    const int32_t* members;        // (n_groups, GROUP_ITEMS) positions, -1 where there is none
+    const int32_t* starts;         // (n_tiles + 2) the first group of each tile
+    TileCodes coded;               // of members
+    TileCodes groups;              // of the centres of groups; those of a tile begin with a whole GROUP_ITEMS
+    const int32_t* centre_starts;  // (n_tiles + 2) where, in GROUP_ITEMS
+    const float* group_radii;      // as `groups`: how far from its centre a group's items lie at most
+    const float* radii;            // (n_tiles, rounded up to GROUP_ITEMS) how far from its centre a tile's items lie
+    int64_t n_tiles;               // around centres
+    int64_t largest;               // groups of the largest tile
+    bool repeats;                  // whether an item is a member of several tiles
 };
 
 struct TileScratch {
-    float* bounds;             // (items of the largest tile, + 16 rounded up to 64)
-    float* classes;            // (n_classes)
-    uint64_t* keys;            // (n_classes)
-    float* slacks;             // (n_queries)
-    float* lengths;            // (n_queries)
-    float* floors;             // (n_queries)
-    int32_t* visitors;         // (n_queries)
-    uint32_t* tiles_to_visit;  // (n_queries)
-    int32_t* marked_members;   // (2 * items of the largest tile)
-    float* marked_bounds;      // (2 * items of the largest tile)
+    float* bounds;              // (items of the largest tile, rounded up to 64)
+    float* caps;                // (groups of the largest tile, rounded up to GROUP_ITEMS)
+    float* caps_read;           // (groups of the largest tile, + 1)
+    int32_t* groups;            // (groups of the largest tile, + 1)
+    float* classes;             // (n_classes)
+    uint64_t* keys;             // (n_classes, or groups of the largest tile)
+    float* slacks;              // (n_queries)
+    float* floors;              // (n_queries)
+    int32_t* visitors;          // (n_queries + 1)
+    uint32_t* tiles_to_visit;   // (n_queries + 1)
+    int32_t* marked_positions;  // (2 * items of the largest tile)
+    float* marked_bounds;       // (2 * items of the largest tile)
     int64_t n_classes;
+};
+
+// Items that may answer, gathered to be scored last: see gather.hpp.
+
+inline constexpr int32_t CUT_STEPS = 256;
+
+// What bounds must reach, and what it is raised by.
+struct Cut {
+    float value;
+    float spare;   // how much lower it is than bounds from below, for what scores lose by underflow
+    int64_t next;  // how many items there are when it is raised by all of them
+    bool full;     // there was no room: the query must be answered otherwise
+    float origin, width, inverse;
+    int32_t step;
+    int64_t n_above;            // counted from the step on
+    int32_t counts[CUT_STEPS];  // of bounds from below, in steps of `width` from `origin`
+};
+
+struct Gathered {
+    float* uppers;       // (n_queries, room) what they score at most
+    uint32_t* lowers;    // (n_queries, room) and at least, as bits that rise
+    int32_t* positions;  // (n_queries, room) with the base added
+    int64_t* counts;     // (n_queries)
+    Cut* cuts;           // (n_queries)
+    int64_t room;
+    int64_t k;
+};
+
+// An answer on its way into order.
+struct Ordered {
+    uint64_t key;   // falls from answer to answer: rising bits of the score, then how early its row is
+    uint32_t from;  // where its rank stands
 };
 
 // Slots search: see postings.hpp.
@@ -229,6 +270,11 @@ struct Kernels {
     void (*nearest_tiles)(const TileCodes& centres, const float* halves, int64_t n_tiles, const TileQueries& queries,
                           int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles);
 
+    // Puts the members of each tile in groups of neighbours, the last of them perhaps with fewer. Scratch: `direction`
+    // (n_factors), `sums` (n_factors, + 3), `keys` and `others` (members of the largest tile).
+    void (*group_neighbours)(const float* factors, int64_t n_factors, const int64_t* starts, int64_t n_tiles,
+                             float* direction, double* sums, uint64_t* keys, int32_t* others, int32_t* members);
+
     // The first query that is not finite, or whose products with the longest item may leave floats, or n_queries.
     int64_t (*first_refused)(const float* queries, int64_t n_queries, int64_t n_factors, double longest);
     void (*code_exact_queries)(const float* queries, int64_t n_queries, int64_t n_factors, const Axes& axes,
@@ -237,6 +283,9 @@ struct Kernels {
     // scratch (n_queries).
     void (*scan_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                        uint8_t* open, const TopK& best);
+    // Gathers them.
+    void (*gather_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
+                         uint8_t* open, const Gathered& gathered);
     void (*code_tile_queries)(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size,
                               uint8_t* codes, TileQueryTerms* terms);
     // What a query and a centre score at most, as far as `reach` trusts bounds; minus infinity beyond the last centre.
@@ -245,6 +294,18 @@ struct Kernels {
     // Offers the items of those tiles that may hold answers to each query's best k.
     void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
                        const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best);
+    // Gathers the items of those tiles; `slack_reach` says how far codes of items are trusted.
+    void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
+                         const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch,
+                         const Gathered& gathered);
+    // Drops what was gathered and cannot answer.
+    void (*raise_cuts)(const Gathered& gathered, int64_t n_queries);
+    // Scores what a query gathered in a segment, from `first` on; the first that lies in another segment.
+    int64_t (*score_gathered)(const Items& items, const float* query, const int32_t* positions, int64_t first,
+                              int64_t count, float* scores, int64_t* ranks);
+    // The best k of scored items, best first; how many there are. `keys` is scratch (count), `ordered` (2 * count).
+    int64_t (*select_best)(const float* scores, const int64_t* ranks, int64_t count, int64_t k, uint32_t* keys,
+                           Ordered* ordered, float* best_scores, int64_t* best_ranks);
     // Offers every item that shares slots with a query to its candidates.
     void (*scan_postings)(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
                           const SlotsSetting& setting, const SlotsScratch& scratch, const Candidates& candidates);

@@ -44,21 +44,22 @@ static inline double rounding_share(int64_t n_factors) {
 }
 
 // Codes. A coordinate of an item takes 8 bits with a sign, one of a query 7 bits, stored with 64 added. The norms of
-// codes are limited, so that by Cauchy and Schwarz their products fit 16 bits, 32,767 at most, whatever is rounded:
-// exact search   (210 + 0.5 sqrt(54)) * (146 + 0.5 sqrt(54)) = 31,977, for the longest code
-// tile search    214 * 152 = 32,528, rounding included.
-inline constexpr int64_t MOST_CODE_SIZE = 54;  // of exact search
+// codes are limited, rounding included, so that by Cauchy and Schwarz their products fit 16 bits: 214 * 152 = 32,528.
 inline constexpr int32_t QUERY_OFFSET = 64;
 inline constexpr double LARGEST_ITEM_CODE = 127.0;
 inline constexpr double LARGEST_QUERY_CODE = 63.0;
-inline constexpr double LONGEST_EXACT_ITEM = 210.0;
-inline constexpr double LONGEST_EXACT_QUERY = 146.0;
-inline constexpr double LONGEST_TILE_ITEM = 214.0;
-inline constexpr double LONGEST_TILE_QUERY = 152.0;
+inline constexpr double LONGEST_ITEM_CODE = 214.0;
+inline constexpr double LONGEST_QUERY_CODE = 152.0;
 inline constexpr float LEAST_CODE_STEP = 1e-30f;   // of a tile code; its inverse is a float
 inline constexpr double LEAST_SCALE = 0x1p-1000;   // of an exact code; its inverse is a double
 inline constexpr int32_t LEAST_PRODUCT = -32768;   // of codes: all reach it
 inline constexpr int32_t BEYOND_PRODUCTS = 32768;  // none reaches it
+
+// The coordinates of a code for exact search: the head, the norm of what is not in it, and one more if that is odd.
+static inline int64_t exact_code_size(int64_t n_head, int64_t n_factors) {
+    const int64_t n = n_head < n_factors ? n_head + 1 : n_head;
+    return n + n % 2;
+}
 
 // Slots search. An item's partial product is at most |u| |v|; in units of that over 2^29 its sum fits 31 bits, with
 // room for rounding the weights of 4096 slots.
@@ -71,6 +72,11 @@ inline constexpr int64_t BLOCK_ITEMS = 64;       // items of exact codes that sh
 inline constexpr int64_t GROUP_ITEMS = 16;       // items of tile codes that are read together
 inline constexpr int64_t POSTING_BLOCK = 65536;  // items whose partial products stay in the cache
 inline constexpr int64_t STRIDE = 64;            // positions looked at together, and postings left out together
+
+inline constexpr int64_t FEW_GROUPS = 2;         // of a tile, are read without a look at their centres
+
+// From so many answers on, items are gathered and scored last.
+inline constexpr int64_t SCORED_LAST = 32;
 
 // Where at most this many items, or this share of all, are allowed, they are all scored.
 inline constexpr int64_t FEW_ALLOWED = 256;

@@ -83,38 +83,40 @@ Heap heap_of(const TopK& best, int64_t query) {
 }
 
 void sort_answers(const TopK& best, int64_t n_queries) {
-    for (int64_t query = 0; query < n_queries; ++query) sort_heap(heap_of(best, query));
+    for (int64_t query = 0; query < n_queries; ++query)
+        if (!best.ordered[query]) sort_heap(heap_of(best, query));
 }
 
-// The `wanted`-th largest of different keys that lie from low to high. Counts keys by their leading bits and looks
-// again at those with the bits on the border, so most are neither moved nor sorted. Where keys come in no order a
-// branch is guessed wrong as often as not, so there is none that depends on a key.
-uint64_t find_largest(const uint64_t* keys, int64_t count, int64_t wanted, uint64_t low, uint64_t high) {
+// The `wanted`-th largest of keys that lie from low to high. Counts keys by their leading bits and looks again at those
+// with the bits on the border, so most are neither moved nor sorted. Where keys come in no order a branch is guessed
+// wrong as often as not, so there is none that depends on a key.
+template <typename Key>
+Key find_largest(const Key* keys, int64_t count, int64_t wanted, Key low, Key high) {
     constexpr int64_t FEW = 32;
-    constexpr uint64_t OUTSIDE = 256;
+    constexpr Key OUTSIDE = 256;
     while (true) {
-        const uint64_t span = high - low;
+        const Key span = high - low;
         const int width = span ? 64 - __builtin_clzll(span) : 0;
         const int shift = width > 8 ? width - 8 : 0;
         int32_t counts[OUTSIDE + 1] = {};
         for (int64_t i = 0; i < count; ++i) {
-            const uint64_t above = keys[i] - low;
+            const Key above = keys[i] - low;
             ++counts[above <= span ? above >> shift : OUTSIDE];
         }
         int64_t border = OUTSIDE - 1;
         while (counts[border] < wanted) wanted -= counts[border--];
-        low += static_cast<uint64_t>(border) << shift;
+        low += static_cast<Key>(border) << shift;
         if (shift == 0) return low;
-        high = low + ((uint64_t{1} << shift) - 1);
+        high = low + ((Key{1} << shift) - 1);
         if (counts[border] > FEW) continue;
-        uint64_t few[FEW + 1];
+        Key few[FEW + 1];
         int64_t n_few = 0;
         for (int64_t i = 0; i < count; ++i) {
             few[n_few] = keys[i];
             n_few += keys[i] - low <= high - low;
         }
         for (int64_t i = 1; i < n_few; ++i) {
-            const uint64_t key = few[i];
+            const Key key = few[i];
             int64_t at = i;
             for (; at > 0 && few[at - 1] < key; --at) few[at] = few[at - 1];
             few[at] = key;

@@ -11,11 +11,6 @@ float finite(float bound) {
     return bound < LARGEST_BOUND ? (bound > -LARGEST_BOUND ? bound : -LARGEST_BOUND) : LARGEST_BOUND;
 }
 
-// How far a code may lie from what it stands for, in steps.
-double half_steps(int64_t code_size) {
-    return 0.5 * __builtin_sqrt(static_cast<double>(code_size));
-}
-
 // What one step of a code stands for.
 float step_of(const float* factor, int64_t n_factors, double norm, double largest_code, double longest_code) {
     float largest = 0.0f;
@@ -31,7 +26,7 @@ float step_of(const float* factor, int64_t n_factors, double norm, double larges
 
 void code_tile_items(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,
                      int16_t* offsets, float* scales) {
-    const double longest = LONGEST_TILE_ITEM - half_steps(code_size);
+    const double longest = LONGEST_ITEM_CODE - half_steps(code_size);
     for (int64_t item = 0; item < (n + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS; ++item) {
         const float* factor = factors + item * n_factors;
         const bool there = item < n;
@@ -51,7 +46,7 @@ void code_tile_items(const float* factors, int64_t n, int64_t n_factors, int64_t
 
 void code_tile_queries(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size, uint8_t* codes,
                        TileQueryTerms* terms) {
-    const double longest = LONGEST_TILE_QUERY - half_steps(code_size);
+    const double longest = LONGEST_QUERY_CODE - half_steps(code_size);
     for (int64_t query = 0; query < n_queries; ++query) {
         const float* factor = queries + query * n_factors;
         uint8_t* code = codes + query * code_size;
@@ -71,30 +66,25 @@ float slack_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size
     const double half = half_steps(code_size);
     const double norm = static_cast<double>(terms.norm) / static_cast<double>(terms.scale);
     const double strayed = half + rounding_share(n_factors) * norm;
-    return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_TILE_ITEM * strayed + 1.0));
+    return static_cast<float>(reach * reach * ((norm + half) * half + LONGEST_ITEM_CODE * strayed + 1.0));
 }
 
-// What an item scores at most, in steps of its scale: its code is as long as a code may be, or shorter.
-float most_per_scale_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size) {
-    const double longest = LONGEST_TILE_ITEM - half_steps(code_size);
-    const double length = static_cast<double>(terms.norm) * longest * (1.0 + rounding_share(n_factors));
-    return length < LARGEST_BOUND ? static_cast<float>(length) : __builtin_inff();
-}
-
-// Integer products of a query and up to four groups of items.
+// Integer products of a query and the items of up to four groups.
 template <int n_groups>
-void group_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
-                    int16_t* products) {
+void group_products(const uint8_t* query, const TileCodes& items, const int32_t* groups, int16_t* products) {
+    const int64_t code_size = items.code_size;
+    const int8_t* codes[n_groups];
+    for (int g = 0; g < n_groups; ++g) codes[g] = items.codes + groups[g] * GROUP_ITEMS * code_size;
 #if defined(__AVX2__)
     __m256i sums[n_groups];
-    for (int g = 0; g < n_groups; ++g) sums[g] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(offsets) + g);
+    for (int g = 0; g < n_groups; ++g)
+        sums[g] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items.offsets + groups[g] * GROUP_ITEMS));
     for (int64_t at = 0; at < code_size; at += 2) {
         int16_t both;
         __builtin_memcpy(&both, query + at, sizeof both);
         const __m256i factor = _mm256_set1_epi16(both);
         for (int g = 0; g < n_groups; ++g) {
-            const int8_t* column = codes + (g * code_size + at) * GROUP_ITEMS;
-            const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(column));
+            const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes[g] + at * GROUP_ITEMS));
             sums[g] = _mm256_add_epi16(sums[g], _mm256_maddubs_epi16(factor, pairs));
         }
     }
@@ -102,9 +92,10 @@ void group_products(const uint8_t* query, const int8_t* codes, const int16_t* of
 #else
     for (int g = 0; g < n_groups; ++g) {
         uint16_t sums[GROUP_ITEMS];
-        for (int i = 0; i < GROUP_ITEMS; ++i) sums[i] = static_cast<uint16_t>(offsets[g * GROUP_ITEMS + i]);
+        for (int i = 0; i < GROUP_ITEMS; ++i)
+            sums[i] = static_cast<uint16_t>(items.offsets[groups[g] * GROUP_ITEMS + i]);
         for (int64_t at = 0; at < code_size; at += 2) {
-            const int8_t* column = codes + (g * code_size + at) * GROUP_ITEMS;
+            const int8_t* column = codes[g] + at * GROUP_ITEMS;
             const int32_t one = query[at];
             const int32_t two = query[at + 1];
             for (int i = 0; i < GROUP_ITEMS; ++i)
@@ -115,31 +106,44 @@ void group_products(const uint8_t* query, const int8_t* codes, const int16_t* of
 #endif
 }
 
-// (product + slack) * the item's scale, for some groups of items: in steps of the query's scale, at least the score.
-void coded_bounds(const TileCodes& items, int64_t first_group, int64_t n_groups, const uint8_t* query, float slack,
+// (product + slack) * the item's scale, for up to four groups: in steps of the query's scale, at least the score.
+void bound_four(const TileCodes& items, const int32_t* groups, int64_t count, const uint8_t* query, float slack,
+                float* bounds) {
+    int16_t products[4 * GROUP_ITEMS];
+    switch (count) {
+        case 1:
+            group_products<1>(query, items, groups, products);
+            break;
+        case 2:
+            group_products<2>(query, items, groups, products);
+            break;
+        case 3:
+            group_products<3>(query, items, groups, products);
+            break;
+        default:
+            group_products<4>(query, items, groups, products);
+    }
+    for (int64_t g = 0; g < count; ++g) {
+        const float* scales = items.scales + groups[g] * GROUP_ITEMS;
+        for (int64_t i = g * GROUP_ITEMS; i < (g + 1) * GROUP_ITEMS; ++i)
+            bounds[i] = finite((static_cast<float>(products[i]) + slack) * scales[i - g * GROUP_ITEMS]);
+    }
+}
+
+// The bounds of the items of some groups, one group after another.
+void coded_bounds(const TileCodes& items, const int32_t* groups, int64_t n_groups, const uint8_t* query, float slack,
                   float* bounds) {
-    for (int64_t group = 0; group < n_groups; group += 4) {
-        const int64_t count = n_groups - group < 4 ? n_groups - group : 4;
-        const int64_t item = (first_group + group) * GROUP_ITEMS;
-        const int8_t* codes = items.codes + item * items.code_size;
-        int16_t products[4 * GROUP_ITEMS];
-        switch (count) {
-            case 1:
-                group_products<1>(query, codes, items.offsets + item, items.code_size, products);
-                break;
-            case 2:
-                group_products<2>(query, codes, items.offsets + item, items.code_size, products);
-                break;
-            case 3:
-                group_products<3>(query, codes, items.offsets + item, items.code_size, products);
-                break;
-            default:
-                group_products<4>(query, codes, items.offsets + item, items.code_size, products);
-        }
-        for (int64_t i = 0; i < count * GROUP_ITEMS; ++i) {
-            bounds[group * GROUP_ITEMS + i] =
-                finite((static_cast<float>(products[i]) + slack) * items.scales[item + i]);
-        }
+    for (int64_t g = 0; g < n_groups; g += 4)
+        bound_four(items, groups + g, n_groups - g < 4 ? n_groups - g : 4, query, slack, bounds + g * GROUP_ITEMS);
+}
+
+// The same of groups that follow each other.
+void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const uint8_t* query, float slack,
+                  float* bounds) {
+    for (int64_t g = 0; g < n_groups; g += 4) {
+        const int32_t group = static_cast<int32_t>(first + g);
+        const int32_t four[4] = {group, group + 1, group + 2, group + 3};
+        bound_four(items, four, n_groups - g < 4 ? n_groups - g : 4, query, slack, bounds + g * GROUP_ITEMS);
     }
 }
 
@@ -148,7 +152,7 @@ void bound_centres(const TileCodes& centres, int64_t n_groups, int64_t n_factors
     for (int64_t query = 0; query < n_queries; ++query) {
         const TileQueryTerms& terms = queries.terms[query];
         float* own = centre_bounds + query * n_groups * GROUP_ITEMS;
-        coded_bounds(centres, 0, n_groups, queries.codes + query * centres.code_size,
+        bounds_from(centres, 0, n_groups, queries.codes + query * centres.code_size,
                      slack_of(terms, n_factors, centres.code_size, reach), own);
         for (int64_t i = 0; i < n_groups * GROUP_ITEMS; ++i) {
             const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * terms.scale) : LARGEST_BOUND;
@@ -162,7 +166,7 @@ void nearest_tiles(const TileCodes& centres, const float* halves, int64_t n_tile
                    int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles) {
     const int64_t n_groups = (n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
     for (int64_t query = 0; query < n_queries; ++query) {
-        coded_bounds(centres, 0, n_groups, queries.codes + query * centres.code_size, 0.0f, bounds);
+        bounds_from(centres, 0, n_groups, queries.codes + query * centres.code_size, 0.0f, bounds);
         const float scale = queries.terms[query].scale;
         if (taken) bounds[taken[query]] = -__builtin_inff();
         float best = -__builtin_inff();

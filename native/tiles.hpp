@@ -28,21 +28,98 @@ struct TileScan {
     const float* centre_bounds;
     double reach;
     const TileScratch& scratch;
-    const TopK& best;
-    int64_t n_groups;  // of tiles
-    float lost;        // what products may lose or gain by underflow
+    int64_t n_groups;  // of tiles around centres
 
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-// A query on its way through the tiles.
-struct Visitor {
+// A query as it bounds tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
+struct Probe {
     int64_t query;
+    const uint8_t* code;
     float scale;
     float slack;
-    float per_radius;      // reach times the query's norm
-    float most_per_scale;  // times a member's scale: what it, or a shorter one, scores at most
-    float lost;            // what products may lose or gain by underflow
+    float per_radius;       // reach times the query's norm
+    float steps_per_radius;  // the same in steps
+    float lost;             // what products may lose or gain by underflow
+};
+
+Probe probe_of(const TileScan& scan, int64_t query) {
+    const TileQueryTerms& terms = scan.coded.terms[query];
+    const float per_radius = static_cast<float>(scan.reach * static_cast<double>(terms.norm));
+    return {query,
+            scan.coded.codes + query * scan.tiled.coded.code_size,
+            terms.scale,
+            scan.scratch.slacks[query],
+            per_radius,
+            per_radius / terms.scale,
+            static_cast<float>(scan.items.n_factors) * static_cast<float>(UNDERFLOW_LOSS)};
+}
+
+// The bound of a tile in steps; tile 0, which lies around no centre, has none.
+float tile_bound_of(const TileScan& scan, const Probe& probe, int64_t tile) {
+    if (tile == 0) return LARGEST_BOUND;
+    const float centre = scan.centre_bounds_of(probe.query)[tile - 1];
+    return finite((centre + probe.per_radius * scan.tiled.radii[tile - 1]) / probe.scale);
+}
+
+// Bounds the groups of a tile: none holds more than the tile does. Returns how many there are.
+int64_t bound_groups(const TileScan& scan, const Probe& probe, int64_t tile) {
+    const TiledItems& tiled = scan.tiled;
+    const int64_t n = tiled.starts[tile + 1] - tiled.starts[tile];
+    const float most = tile_bound_of(scan, probe, tile);
+    float* caps = scan.scratch.caps;
+    if (n <= FEW_GROUPS) {
+        for (int64_t i = 0; i < n; ++i) caps[i] = most;
+        return n;
+    }
+    const int64_t first = tiled.centre_starts[tile];
+    const int64_t n_padded = (n + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS;
+    bounds_from(tiled.groups, first, n_padded / GROUP_ITEMS, probe.code, probe.slack, caps);
+    const float* radii = tiled.group_radii + first * GROUP_ITEMS;
+    for (int64_t i = 0; i < n_padded; ++i) {
+        const float bound = caps[i] + probe.steps_per_radius * radii[i];
+        caps[i] = bound < most ? bound : most;
+    }
+    return n;
+}
+
+// Reads the groups of a tile with bounds from `limit` up to `below`: lists them, and bounds their items, of which none
+// is more than the group's. Returns how many items that is, in whole 64s; where there is none, minus infinity.
+int64_t read_groups(const TileScan& scan, const Probe& probe, int64_t tile, int64_t n_groups, float limit,
+                    float below) {
+    const TiledItems& tiled = scan.tiled;
+    const TileScratch& scratch = scan.scratch;
+    const int32_t first = tiled.starts[tile];
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_groups; ++i) {
+        const float cap = scratch.caps[i];
+        scratch.groups[n] = first + static_cast<int32_t>(i);
+        scratch.caps_read[n] = cap;
+        n += cap >= limit && cap < below;
+    }
+    coded_bounds(tiled.coded, scratch.groups, n, probe.code, probe.slack, scratch.bounds);
+    for (int64_t g = 0; g < n; ++g)
+        for (int64_t i = g * GROUP_ITEMS; i < (g + 1) * GROUP_ITEMS; ++i)
+            scratch.bounds[i] = scratch.bounds[i] < scratch.caps_read[g] ? scratch.bounds[i] : scratch.caps_read[g];
+    int64_t end = n * GROUP_ITEMS;
+    if (n > 0 && scratch.groups[n - 1] == tiled.starts[tile + 1] - 1) {
+        const int32_t* members = tiled.members + scratch.groups[n - 1] * GROUP_ITEMS;
+        while (members[GROUP_ITEMS - 1 - (n * GROUP_ITEMS - end)] < 0) --end;
+    }
+    const int64_t padded = (n * GROUP_ITEMS + 63) / 64 * 64;
+    for (int64_t i = end; i < padded; ++i) scratch.bounds[i] = -__builtin_inff();
+    return padded;
+}
+
+// The position of an item that was read.
+int64_t position_read(const TileScan& scan, int64_t at) {
+    return scan.tiled.members[scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS];
+}
+
+// A query on its way through the tiles, with the best answers so far.
+struct Visitor {
+    Probe probe;
     Heap heap;
     int64_t n_scored;
 
@@ -50,34 +127,32 @@ struct Visitor {
     // floats are slow.
     float worst() const {
         if (!heap.is_full()) return -LARGEST_BOUND;
-        return __builtin_fabsf(heap.worst()) < LEAST_CODE_STEP ? heap.worst() - lost : heap.worst();
+        return __builtin_fabsf(heap.worst()) < LEAST_CODE_STEP ? heap.worst() - probe.lost : heap.worst();
     }
     // The least bound worth scoring, in steps of the query's scale.
-    float limit() const { return heap.is_full() ? finite(worst() / scale) : -LARGEST_BOUND; }
+    float limit() const { return heap.is_full() ? finite(worst() / probe.scale) : -LARGEST_BOUND; }
 };
 
-// Members of a tile that a query is about to score.
+// Items of a tile that a query is about to score.
 struct Marked {
     int64_t query;
-    int64_t tile;
     int64_t count;
-    int32_t* members;
+    int32_t* positions;
     float* bounds;
 };
 
-// Scores the items of a tile with bounds from `limit` up to those that have been dealt with.
-void score_between(const TileScan& scan, int64_t first, int64_t n, float limit, float done, Visitor& visitor) {
+// Scores those items that were read with bounds from `limit` up to those that have been dealt with.
+void score_between(const TileScan& scan, int64_t n, float limit, float done, Visitor& visitor) {
     const float* bounds = scan.scratch.bounds;
-    const int32_t* members = scan.tiled.members + first;
     for (int64_t from = 0; from < n; from += 64) {
         uint64_t found = from_to(bounds + from, limit, done);
         for (uint64_t left = found & (found - 1); left; left &= left - 1)
-            prefetch(scan.items, members[from + __builtin_ctzll(left)]);
+            prefetch(scan.items, position_read(scan, from + __builtin_ctzll(left)));
         for (; found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
             if (bounds[at] < limit) continue;  // it may have risen since
-            if (offer(scan.items, scan.queries, visitor.query, members[at], scan.tiled.repeats, visitor.heap,
-                      visitor.n_scored) &&
+            if (offer(scan.items, scan.queries, visitor.probe.query, position_read(scan, at), scan.tiled.repeats,
+                      visitor.heap, visitor.n_scored) &&
                 visitor.heap.is_full()) {
                 const float risen = visitor.limit();
                 limit = risen > limit ? risen : limit;
@@ -88,7 +163,7 @@ void score_between(const TileScan& scan, int64_t first, int64_t n, float limit, 
 
 // While there are fewer than k answers nothing can be left out, so the items that may score most are scored first. They
 // are found through the largest bounds of classes of items, so many of which are reached by as many items or more.
-float score_best_bounded(const TileScan& scan, int64_t first, int64_t n, Visitor& visitor) {
+float score_best_bounded(const TileScan& scan, int64_t n, Visitor& visitor) {
     const TileScratch& scratch = scan.scratch;
     for (int64_t c = 0; c < scratch.n_classes; ++c) scratch.classes[c] = -LARGEST_BOUND;
     for (int64_t from = 0; from < n; from += scratch.n_classes)
@@ -106,51 +181,34 @@ float score_best_bounded(const TileScan& scan, int64_t first, int64_t n, Visitor
     float done = __builtin_inff();
     for (int64_t wanted = visitor.heap.k - visitor.heap.count;
          !visitor.heap.is_full() && wanted <= count && done > -LARGEST_BOUND; wanted *= 2) {
-        const uint64_t key = find_largest(scratch.keys, count, wanted, 0, high);
+        const uint64_t key = find_largest(scratch.keys, count, wanted, uint64_t{0}, high);
         const float least = scratch.classes[lower_of(key)];
-        score_between(scan, first, n, least, done, visitor);
+        score_between(scan, n, least, done, visitor);
         done = least;
     }
     return done;
 }
 
-// Where a tile's items, which are by falling norm, become too short for the query.
-int64_t first_too_short(const float* scales, int64_t start, int64_t stop, const Visitor& visitor) {
-    const float worst = visitor.worst();
-    int64_t member = start;
-    while (member < stop && visitor.most_per_scale * scales[member] >= worst)
-        member = member / GROUP_ITEMS * GROUP_ITEMS + GROUP_ITEMS;
-    return member < stop ? member : stop;
-}
-
-// Members of a tile, from a whole group on and in whole 64s; the bounds of those that are not of the tile are minus
-// infinity.
-struct BoundedMembers {
-    int64_t first;
-    int64_t n;
-};
-
-BoundedMembers bound_members(const TileScan& scan, int64_t start, int64_t stop, const Visitor& visitor) {
-    const int64_t group = start / GROUP_ITEMS;
-    const int64_t first = group * GROUP_ITEMS;
-    const int64_t n_groups = (stop + GROUP_ITEMS - 1) / GROUP_ITEMS - group;
-    const int64_t n = (n_groups * GROUP_ITEMS + 63) / 64 * 64;
-    float* bounds = scan.scratch.bounds;
-    const uint8_t* code = scan.coded.codes + visitor.query * scan.tiled.coded.code_size;
-    coded_bounds(scan.tiled.coded, group, n_groups, code, visitor.slack, bounds);
-    for (int64_t i = 0; i < start - first; ++i) bounds[i] = -__builtin_inff();
-    for (int64_t i = stop - first; i < n; ++i) bounds[i] = -__builtin_inff();
-    return {first, n};
+// The least bound of those groups that are read first while there are fewer than k answers: they hold four times as
+// many items as are wanted.
+float first_floor(const TileScan& scan, int64_t n_groups, const Visitor& visitor) {
+    const int64_t wanted = (4 * (visitor.heap.k - visitor.heap.count) + GROUP_ITEMS - 1) / GROUP_ITEMS;
+    if (wanted == 0 || wanted >= n_groups) return -LARGEST_BOUND;
+    for (int64_t i = 0; i < n_groups; ++i)
+        scan.scratch.keys[i] = packed(rising_bits(scan.scratch.caps[i]), static_cast<uint32_t>(i));
+    return scan.scratch.caps[lower_of(find_largest(scan.scratch.keys, n_groups, wanted, uint64_t{0}, ~uint64_t{0}))];
 }
 
 void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
-    const int64_t start = scan.tiled.starts[tile];
-    const int64_t stop = first_too_short(scan.tiled.coded.scales, start, scan.tiled.starts[tile + 1], visitor);
-    if (start == stop) return;
-    const BoundedMembers bounded = bound_members(scan, start, stop, visitor);
-    float done = __builtin_inff();
-    if (!visitor.heap.is_full()) done = score_best_bounded(scan, bounded.first, bounded.n, visitor);
-    score_between(scan, bounded.first, bounded.n, visitor.limit(), done, visitor);
+    const int64_t n_groups = bound_groups(scan, visitor.probe, tile);
+    float below = __builtin_inff();
+    for (float floor = first_floor(scan, n_groups, visitor); below > -LARGEST_BOUND; floor = -LARGEST_BOUND) {
+        const float least = visitor.limit() > floor ? visitor.limit() : floor;
+        const int64_t n = read_groups(scan, visitor.probe, tile, n_groups, least, below);
+        const float done = visitor.heap.is_full() ? __builtin_inff() : score_best_bounded(scan, n, visitor);
+        score_between(scan, n, visitor.limit(), done, visitor);
+        below = floor;
+    }
 }
 
 // What the best item of a tile is believed to score at most.
@@ -192,131 +250,198 @@ uint32_t tiles_between(const float* centre_bounds, const float* radii, float rea
     return found;
 }
 
-Visitor visitor_of(const TileScan& scan, int64_t query) {
-    const TileQueryTerms& terms = scan.coded.terms[query];
-    return {query,
-            terms.scale,
-            scan.scratch.slacks[query],
-            static_cast<float>(scan.reach * static_cast<double>(terms.norm)),
-            scan.scratch.lengths[query],
-            scan.lost,
-            heap_of(scan.best, query),
-            0};
+Visitor visitor_of(const TileScan& scan, const TopK& best, int64_t query) {
+    return {probe_of(scan, query), heap_of(best, query), 0};
 }
 
-void leave(const TileScan& scan, const Visitor& visitor) {
-    scan.best.counts[visitor.query] = visitor.heap.count;
-    scan.best.n_scored[visitor.query] += visitor.n_scored;
+void leave(const TopK& best, const Visitor& visitor) {
+    best.counts[visitor.probe.query] = visitor.heap.count;
+    best.n_scored[visitor.probe.query] += visitor.n_scored;
 }
 
-void visit_longest(const TileScan& scan, int64_t query) {
-    Visitor visitor = visitor_of(scan, query);
-    visit(scan, 0, visitor);
-    leave(scan, visitor);
+// Calls `go` with the tiles of the greatest bound below `floor`, and returns that bound, or minus infinity.
+template <typename Go>
+float go_to_best_bounded(const TileScan& scan, const Probe& probe, float floor, const Go& go) {
+    const float* centre_bounds = scan.centre_bounds_of(probe.query);
+    const float* radii = scan.tiled.radii;
+    const float bound = next_bound(centre_bounds, radii, scan.n_groups * GROUP_ITEMS, probe.per_radius, floor);
+    if (bound < -LARGEST_BOUND) return bound;
+    for (int64_t at = 0; at < scan.n_groups * GROUP_ITEMS; at += GROUP_ITEMS)
+        for (uint32_t same = tiles_between(centre_bounds + at, radii + at, probe.per_radius, bound, floor); same;
+             same &= same - 1)
+            go(1 + at + __builtin_ctz(same));
+    return bound;
 }
 
 // Returns the least bound of the tiles that were visited.
-float visit_best_bounded(const TileScan& scan, int64_t query) {
-    const float* centre_bounds = scan.centre_bounds_of(query);
-    const float* radii = scan.tiled.radii;
-    Visitor visitor = visitor_of(scan, query);
+float visit_best_bounded(const TileScan& scan, const TopK& best, int64_t query) {
+    Visitor visitor = visitor_of(scan, best, query);
     float floor = __builtin_inff();
     do {
-        const float bound = next_bound(centre_bounds, radii, scan.n_groups * GROUP_ITEMS, visitor.per_radius, floor);
+        const float bound = go_to_best_bounded(scan, visitor.probe, floor,
+                                               [&](int64_t tile) { visit(scan, tile, visitor); });
         if (bound < -LARGEST_BOUND) break;
-        for (int64_t at = 0; at < scan.n_groups * GROUP_ITEMS; at += GROUP_ITEMS)
-            for (uint32_t same = tiles_between(centre_bounds + at, radii + at, visitor.per_radius, bound, floor); same;
-                 same &= same - 1)
-                visit(scan, 1 + at + __builtin_ctz(same), visitor);
         floor = bound;
     } while (!visitor.heap.is_full());
-    leave(scan, visitor);
+    leave(best, visitor);
     return floor;
 }
 
-// Notes the members of a tile that a query may have to score, and prefetches their factors.
+// Notes the items of a tile that a query may have to score, and prefetches their factors.
 void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& marked) {
-    marked.query = visitor.query;
-    marked.tile = tile;
+    marked.query = visitor.probe.query;
     marked.count = 0;
-    const int64_t start = scan.tiled.starts[tile];
-    const int64_t stop = first_too_short(scan.tiled.coded.scales, start, scan.tiled.starts[tile + 1], visitor);
-    if (start == stop) return;
-    const BoundedMembers bounded = bound_members(scan, start, stop, visitor);
     const float limit = visitor.limit();
-    for (int64_t from = 0; from < bounded.n; from += 64)
+    const int64_t n_groups = bound_groups(scan, visitor.probe, tile);
+    const int64_t n = read_groups(scan, visitor.probe, tile, n_groups, limit, __builtin_inff());
+    for (int64_t from = 0; from < n; from += 64)
         for (uint64_t found = from_to(scan.scratch.bounds + from, limit, __builtin_inff()); found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
-            marked.members[marked.count] = static_cast<int32_t>(bounded.first + at);
+            const int64_t position = position_read(scan, at);
+            marked.positions[marked.count] = static_cast<int32_t>(position);
             marked.bounds[marked.count++] = scan.scratch.bounds[at];
-            prefetch(scan.items, scan.tiled.members[bounded.first + at]);
+            prefetch(scan.items, position);
         }
 }
 
 // Scores what was marked, if it is still worth it: meanwhile the query may have found better answers.
-void score_marked(const TileScan& scan, Marked& marked) {
+void score_marked(const TileScan& scan, const TopK& best, Marked& marked) {
     const int64_t n = marked.count;
     marked.count = 0;
     if (n == 0) return;
-    Visitor visitor = visitor_of(scan, marked.query);
-    const float centre_bound = scan.centre_bounds_of(marked.query)[marked.tile - 1];
-    if (centre_bound + visitor.per_radius * scan.tiled.radii[marked.tile - 1] < visitor.worst()) return;
-    const int32_t* starts = scan.tiled.starts + marked.tile;
-    const int64_t stop = first_too_short(scan.tiled.coded.scales, starts[0], starts[1], visitor);
-    for (int64_t i = 0; i < n && marked.members[i] < stop; ++i)
+    Visitor visitor = visitor_of(scan, best, marked.query);
+    for (int64_t i = 0; i < n; ++i)
         if (marked.bounds[i] >= visitor.limit())
-            offer(scan.items, scan.queries, visitor.query, scan.tiled.members[marked.members[i]], scan.tiled.repeats,
-                  visitor.heap, visitor.n_scored);
-    leave(scan, visitor);
+            offer(scan.items, scan.queries, marked.query, marked.positions[i], scan.tiled.repeats, visitor.heap,
+                  visitor.n_scored);
+    leave(best, visitor);
 }
 
-// The tiles of one group that may hold better answers, tile by tile. While the factors that one visit needs are on
-// their way, the codes of the next are looked through.
-void visit_rest(const TileScan& scan, int64_t group, Marked& last, Marked& next) {
+// Calls `go` with each query and each tile of a group whose bound lies from what the query still wants up to its floor,
+// tile by tile, so that codes are read once for many queries.
+template <typename Wanted, typename Go>
+void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const Go& go) {
     const int64_t at = group * GROUP_ITEMS;
     const float* radii = scan.tiled.radii + at;
     const TileScratch& scratch = scan.scratch;
     int64_t n_visitors = 0;
     for (int64_t query = 0; query < scan.queries.n_queries; ++query) {
-        const Visitor visitor = visitor_of(scan, query);
-        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, visitor.per_radius,
-                                             visitor.worst(), scratch.floors[query]);
+        const float per_radius = static_cast<float>(scan.reach * static_cast<double>(scan.coded.terms[query].norm));
+        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, per_radius, wanted(query),
+                                             scratch.floors[query]);
         scratch.visitors[n_visitors] = static_cast<int32_t>(query);
         scratch.tiles_to_visit[n_visitors] = tiles;
         n_visitors += tiles != 0;
     }
     for (int64_t t = 0; n_visitors && t < GROUP_ITEMS; ++t)
-        for (int64_t i = 0; i < n_visitors; ++i) {
-            if (!(scratch.tiles_to_visit[i] >> t & 1)) continue;
-            const Visitor visitor = visitor_of(scan, scratch.visitors[i]);
-            const float centre_bound = scan.centre_bounds_of(visitor.query)[at + t];
-            if (centre_bound + visitor.per_radius * radii[t] < visitor.worst()) continue;
-            mark(scan, 1 + at + t, visitor, next);
-            score_marked(scan, last);
-            const Marked marked = last;
-            last = next;
-            next = marked;
-        }
+        for (int64_t i = 0; i < n_visitors; ++i)
+            if (scratch.tiles_to_visit[i] >> t & 1) go(scratch.visitors[i], 1 + at + t);
+}
+
+TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
+                      const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch) {
+    for (int64_t query = 0; query < queries.n_queries; ++query)
+        scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, slack_reach);
+    const int64_t n_groups = (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
+    return {items, tiled, queries, coded, centre_bounds, reach, scratch, n_groups};
+}
+
+bool all_in_tile_0(const TiledItems& tiled) {
+    return tiled.starts[1] == tiled.starts[tiled.n_tiles + 1];
 }
 
 // Tile 0, which holds the longest items, is for every query; then each query goes to its best-bounded tile, and
-// to others until it has k answers; then, tile by tile so that codes are read once for many queries, to all tiles that
-// may hold better ones.
+// to others until it has k answers; then to all tiles that may hold better ones. While the factors that one visit needs
+// are on their way, the codes of the next are looked through.
 void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
                 const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best) {
-    const int64_t n_groups = (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
-    const float lost =
-        static_cast<float>(items.n_factors) * static_cast<float>(UNDERFLOW_LOSS);  // once: a subnormal product is slow
-    const TileScan scan = {items, tiled, queries, coded, centre_bounds, reach, scratch, best, n_groups, lost};
+    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, reach, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
-        scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, reach);
-        scratch.lengths[query] = most_per_scale_of(coded.terms[query], items.n_factors, tiled.coded.code_size);
-        visit_longest(scan, query);
+        Visitor visitor = visitor_of(scan, best, query);
+        visit(scan, 0, visitor);
+        leave(best, visitor);
     }
-    if (tiled.starts[1] == tiled.starts[tiled.n_tiles + 1]) return;  // all items are there
-    for (int64_t query = 0; query < queries.n_queries; ++query) scratch.floors[query] = visit_best_bounded(scan, query);
-    Marked last = {0, 0, 0, scratch.marked_members, scratch.marked_bounds};
-    Marked next = {0, 0, 0, scratch.marked_members + tiled.largest, scratch.marked_bounds + tiled.largest};
-    for (int64_t group = 0; group < n_groups; ++group) visit_rest(scan, group, last, next);
-    score_marked(scan, last);
+    if (all_in_tile_0(tiled)) return;
+    for (int64_t query = 0; query < queries.n_queries; ++query)
+        scratch.floors[query] = visit_best_bounded(scan, best, query);
+    const int64_t most = tiled.largest * GROUP_ITEMS;
+    Marked last = {0, 0, scratch.marked_positions, scratch.marked_bounds};
+    Marked next = {0, 0, scratch.marked_positions + most, scratch.marked_bounds + most};
+    const auto worst = [&](int64_t query) { return visitor_of(scan, best, query).worst(); };
+    const auto go = [&](int64_t query, int64_t tile) {
+        const Visitor visitor = visitor_of(scan, best, query);
+        if (tile_bound_of(scan, visitor.probe, tile) < visitor.limit()) return;
+        mark(scan, tile, visitor, next);
+        score_marked(scan, best, last);
+        const Marked marked = last;
+        last = next;
+        next = marked;
+    };
+    for (int64_t group = 0; group < scan.n_groups; ++group) go_to_rest(scan, group, worst, go);
+    score_marked(scan, best, last);
+}
+
+// Gathers the items of a tile that may answer; false if there was no room.
+bool gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
+    const float* bounds = scan.scratch.bounds;
+    const int64_t n_groups = bound_groups(scan, probe, tile);
+    const int64_t n = read_groups(scan, probe, tile, n_groups, gatherer.cut->value, __builtin_inff());
+    const float twice = 2.0f * probe.slack;
+    for (int64_t from = 0; from < n; from += 64) {
+        uint64_t found = from_to(bounds + from, gatherer.cut->value, __builtin_inff());
+        if (!found) continue;
+        if (!make_room(gatherer)) return false;
+        for (; found; found &= found - 1) {
+            const int64_t at = from + __builtin_ctzll(found);
+            const int64_t member = scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS;
+            const float lower = bounds[at] - twice * scan.tiled.coded.scales[member];
+            gather(scan.items, scan.queries, probe.query, scan.tiled.members[member], bounds[at], lower, gatherer);
+        }
+    }
+    return true;
+}
+
+// As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere. Tiles are visited as
+// far as `reach` goes; `slack_reach` says how far the codes of items are trusted.
+void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
+                  const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch,
+                  const Gathered& gathered) {
+    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, slack_reach, scratch);
+    for (int64_t query = 0; query < queries.n_queries; ++query) {
+        const Probe probe = probe_of(scan, query);
+        gathered.cuts[query].spare = 2.0f * probe.lost / probe.scale;
+        Gatherer gatherer = gatherer_of(gathered, query);
+        const auto go = [&](int64_t tile) {
+            if (!gatherer.cut->full) gather_tile(scan, tile, probe, gatherer);
+        };
+        go(0);
+        float floor = __builtin_inff();
+        bool opening = true;
+        while (!all_in_tile_0(tiled) && !gatherer.cut->full && (opening || gatherer.count < gatherer.k)) {
+            const float bound = go_to_best_bounded(scan, probe, floor, go);
+            if (bound < -LARGEST_BOUND) break;
+            floor = bound;
+            opening = false;
+        }
+        if (gatherer.count >= gatherer.k && gatherer.cut->next < gatherer.room - 64) {
+            gatherer.cut->next = gatherer.count;
+            make_room(gatherer);
+        }
+        scratch.floors[query] = gatherer.cut->full ? -__builtin_inff() : floor;
+        gathered.counts[query] = gatherer.count;
+    }
+    if (all_in_tile_0(tiled)) return;
+    // A little less than the cut: tiles are chosen by their scores, items by steps.
+    const auto worst = [&](int64_t query) {
+        const float cut = gathered.cuts[query].value * coded.terms[query].scale;
+        return cut - 1e-6f * __builtin_fabsf(cut);
+    };
+    const auto go = [&](int64_t query, int64_t tile) {
+        const Probe probe = probe_of(scan, query);
+        Gatherer gatherer = gatherer_of(gathered, query);
+        if (gatherer.cut->full || tile_bound_of(scan, probe, tile) < gatherer.cut->value) return;
+        gather_tile(scan, tile, probe, gatherer);
+        gathered.counts[query] = gatherer.count;
+    };
+    for (int64_t group = 0; group < scan.n_groups; ++group) go_to_rest(scan, group, worst, go);
 }

@@ -55,7 +55,7 @@ def code_items(
     blocks = sketches.reshape(n_blocks, block, size)
     sketch_norms = np.sqrt(_squares_in_stripes(blocks).max(axis=1))
     largest = np.abs(blocks).max(axis=(1, 2))
-    scales = _scales(sketch_norms, largest, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_EXACT_ITEM)
+    scales = _scales(sketch_norms, largest, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_ITEM_CODE - half_steps(size))
     whole = nearest(blocks * (1.0 / scales)[:, None, None])
     coded = whole * scales[:, None, None]
     errors = np.sqrt(_squares_in_stripes(blocks - coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
@@ -81,7 +81,7 @@ def exact_bounds(
     _add_tails(sketches, queries, head.shape[1], numbers.ROTATION_SPARE, 0.0)
     norms = np.sqrt(_squares_in_stripes(sketches))
     largest = np.abs(sketches).max(axis=1)
-    scales = _scales(norms, largest, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_EXACT_QUERY)
+    scales = _scales(norms, largest, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_QUERY_CODE - half_steps(size))
     whole = nearest(sketches * (1.0 / scales)[:, None])
     errors = np.sqrt(_squares_in_stripes(sketches - whole * scales[:, None])) * (1.0 + numbers.NORM_SPARE)
     items = codes.reshape(-1, size // 2, numbers.BLOCK_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
@@ -103,7 +103,7 @@ def code_tile_items(
     size = len(codes) // padded
     whole = np.zeros((padded, size))
     scales[:] = 0
-    scales[:n] = _steps(factors, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_TILE_ITEM - half_steps(size))
+    scales[:n] = _steps(factors, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_ITEM_CODE - half_steps(size))
     inverse = 1.0 / scales[:n].astype(np.float64)
     whole[:n, : factors.shape[1]] = nearest(factors.astype(np.float64) * inverse[:, None])
     _store(whole, numbers.GROUP_ITEMS, codes, offsets)
@@ -134,7 +134,7 @@ def code_tile_queries(queries: Floats) -> tuple[NDArray[np.uint8], Floats, Float
     """Queries, or items that look for their tile, for tile search: codes, scales and norms."""
     n, n_factors = queries.shape
     size = n_factors + n_factors % 2
-    scales = _steps(queries, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_TILE_QUERY - half_steps(size))
+    scales = _steps(queries, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_QUERY_CODE - half_steps(size))
     codes = np.full((n, size), numbers.QUERY_OFFSET, np.uint8)
     inverse = 1.0 / scales.astype(np.float64)
     whole = nearest(queries.astype(np.float64) * inverse[:, None]).astype(np.int64)

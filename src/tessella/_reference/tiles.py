@@ -37,13 +37,13 @@ class TileQuery:
         """What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded."""
         half, length = half_steps(len(self.code)), float(self.norm) / float(self.scale)
         strayed = half + numbers.rounding_share(self.n_factors) * length
-        missing = (length + half) * half + numbers.LONGEST_TILE_ITEM * strayed + 1.0
+        missing = (length + half) * half + numbers.LONGEST_ITEM_CODE * strayed + 1.0
         return np.float32(self.reach * self.reach * missing)
 
     @property
     def length(self) -> np.float32:
         """What an item scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
-        longest = numbers.LONGEST_TILE_ITEM - half_steps(len(self.code))
+        longest = numbers.LONGEST_ITEM_CODE - half_steps(len(self.code))
         length = float(self.norm) * longest * (1.0 + numbers.rounding_share(self.n_factors))
         return np.float32(length) if length < LARGEST else INFINITY
 

@@ -36,14 +36,16 @@ class Axes:
     def of(cls, basis: NDArray[np.float64]) -> Self:
         """The axes to code of a square basis."""
         n_factors = len(basis)
-        head = n_factors if n_factors < WHOLE_CODE_SIZE else CODE_SIZE - 1
+        import os
+        head = min(n_factors,int(os.environ.get("HEAD","64")))
         return cls(np.ascontiguousarray(basis[:, :head]))
 
     @property
     def code_size(self) -> int:
         """Coordinates of a code: the head, the norm of the tail, and one more if that is odd."""
-        head = int(self.head.shape[1])
-        return head + 1 + (head + 1) % 2
+        n_factors, head = self.head.shape
+        size = head + (head < n_factors)
+        return size + size % 2
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class ExactCodes:
 
     codes: NDArray[np.int8]  # (n_blocks * code_size / 2 * BLOCK_ITEMS * 2)
     offsets: NDArray[np.int16]  # (n_blocks * BLOCK_ITEMS)
-    block_terms: NDArray[np.float64]  # (n_blocks, 4): norm, error, coded norm, scale
+    block_terms: NDArray[np.float64]  # (n_blocks, 5): norm, error, coded norm, scale, tail
 
     @classmethod
     def empty(cls, n: int, axes: Axes) -> Self:
@@ -61,7 +63,7 @@ class ExactCodes:
         return cls(
             np.empty(n_blocks * BLOCK_ITEMS * axes.code_size, np.int8),
             np.empty(n_blocks * BLOCK_ITEMS, np.int16),
-            np.empty((n_blocks, 4)),
+            np.empty((n_blocks, 5)),
         )
 
     def fill(self, items: slice, factors: NDArray[np.float32], rotated: NDArray[np.float32], axes: Axes) -> None:
@@ -81,7 +83,7 @@ class ExactCodes:
         n_blocks = -(-len(factors) // BLOCK_ITEMS)
         _checks.expect(self.codes, "codes", np.int8, (n_blocks * axes.code_size * BLOCK_ITEMS,))
         _checks.expect(self.offsets, "offsets", np.int16, (n_blocks * BLOCK_ITEMS,))
-        _checks.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 4))
+        _checks.expect(self.block_terms, "block_terms", np.float64, (n_blocks, 5))
         wrong: list[str] = []
 
         def look(part: slice) -> None:

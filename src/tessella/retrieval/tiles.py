@@ -6,7 +6,7 @@ which every query visits. Inside a tile, and among centres, integer codes bound 
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ LONG = 3.0  # times the root mean square of norms
 MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
+TILES_AT_ONCE = 32
+GROUPS_AT_ONCE = 2**8
+TILE_CODES = ("codes", "offsets", "scales")
 FEWEST_PER_TILE = 2  # in a segment; looking through fewer is faster than looking for tiles
 BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
 
@@ -96,29 +99,24 @@ class TileCodes:
     scales: NDArray[np.float32]  # (n_groups * GROUP_ITEMS)
 
     @classmethod
-    def of(cls, factors: NDArray[np.float32], threads: int = 1) -> Self:
+    def empty(cls, n: int, n_factors: int) -> Self:
+        """Room for the codes of n factors, in whole groups."""
+        size, padded = code_size(n_factors), -(-n // GROUP_ITEMS) * GROUP_ITEMS
+        return cls(np.empty(padded * size, np.int8), np.empty(padded, np.int16), np.empty(padded, np.float32))
+
+    @classmethod
+    def of(cls, factors: NDArray[np.float32]) -> Self:
         """Code factors."""
-        n, size = len(factors), code_size(factors.shape[1])
-        padded = -(-n // GROUP_ITEMS) * GROUP_ITEMS
-        coded = cls(np.empty(padded * size, np.int8), np.empty(padded, np.int16), np.empty(padded, np.float32))
-        running = core()
-
-        def code(part: slice) -> None:
-            padded = slice(part.start, -(-part.stop // GROUP_ITEMS) * GROUP_ITEMS)
-            codes = coded.codes[padded.start * size : padded.stop * size]
-            running.kernels.code_tile_items(
-                factors[part], codes, coded.offsets[padded], coded.scales[padded], running.level
-            )
-
-        run_blocks(code, cut(n, ITEMS_AT_ONCE), threads)
+        coded = cls.empty(*factors.shape)
+        coded.fill(0, factors)
         return coded
 
-    def check(self, factors: NDArray[np.float32]) -> None:
-        """Refuse codes that are not those of the factors, as only a forged file has."""
-        right = type(self).of(factors, thread_count(None))
-        for name in ("codes", "offsets", "scales"):
-            if not np.array_equal(getattr(self, name), getattr(right, name)):
-                raise ValueError(f"{name} of tiles are not those of the factors")
+    def fill(self, first: int, factors: NDArray[np.float32]) -> None:
+        """Code factors from a number on, which begins a group."""
+        size, running = code_size(factors.shape[1]), core()
+        part = slice(first, first + -(-len(factors) // GROUP_ITEMS) * GROUP_ITEMS)
+        codes = self.codes[part.start * size : part.stop * size]
+        running.kernels.code_tile_items(factors, codes, self.offsets[part], self.scales[part], running.level)
 
     @property
     def nbytes(self) -> int:
@@ -205,19 +203,22 @@ class Tiling:
 
 @dataclass(frozen=True)
 class TiledItems:
-    """A segment's items by tile, in each by falling norm."""
+    """A segment's items by tile, and in each by groups of neighbours, which have centres and radii of their own."""
 
-    members: NDArray[np.int32]  # (n_members)
-    starts: NDArray[np.int32]  # (n_tiles + 2)
-    coded: TileCodes
+    members: NDArray[np.int32]  # (n_groups * GROUP_ITEMS) positions, -1 where a tile's last group has room
+    starts: NDArray[np.int32]  # (n_tiles + 2) the first group of each tile
     radii: NDArray[np.float32]  # (n_tiles in whole groups) how far from its centre a tile's items lie, or a little more
+    coded: TileCodes  # of members
+    groups: TileCodes  # of the centres of groups; those of a tile begin with a whole GROUP_ITEMS
+    group_radii: NDArray[np.float32]  # as `groups`
 
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
         """Assign factors that are by falling norm; few of them are all in tile 0."""
         if len(factors) < FEWEST_PER_TILE * len(tiling.centres):
-            return cls._in_one_tile(factors, len(tiling.centres))
-        tiles = tiling.tiles_of(factors, threads)
+            tiles = np.zeros((len(factors), 1), np.int32)
+        else:
+            tiles = tiling.tiles_of(factors, threads)
         numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
         flat = tiles.ravel()
         if tiles.shape[1] > 1:  # the longest, and items too large to look beyond, are in one tile only
@@ -225,48 +226,119 @@ class TiledItems:
             once[:, 0] = True
             numbers, flat = numbers[once.ravel()], flat[once.ravel()]
         order = np.argsort(flat, kind="stable")
-        members, flat = numbers[order], flat[order]
-        n_tiles = len(tiling.centres)
-        starts = np.searchsorted(flat, np.arange(n_tiles + 2)).astype(np.int32)
-        ordered = factors[members]
-        radii = _radii(ordered, flat, tiling)
-        return cls(members, starts, TileCodes.of(ordered, threads), radii)
+        return cls.of(factors, tiling, numbers[order], np.bincount(flat, minlength=len(tiling.centres) + 1), threads)
 
     @classmethod
-    def _in_one_tile(cls, factors: NDArray[np.float32], n_tiles: int) -> Self:
-        starts = np.full(n_tiles + 2, len(factors), np.int32)
-        starts[0] = 0
-        nothing = np.zeros(-(-n_tiles // GROUP_ITEMS) * GROUP_ITEMS, np.float32)
-        return cls(np.arange(len(factors), dtype=np.int32), starts, TileCodes.of(factors), nothing)
+    def of(
+        cls,
+        factors: NDArray[np.float32],
+        tiling: Tiling,
+        members: NDArray[np.int32],
+        sizes: NDArray[np.integer[Any]],
+        threads: int,
+    ) -> Self:
+        """The tiles with so many members, one tile after another, each in order; which go together in groups."""
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        grouped, running = members.copy(), core()
+
+        def group(part: slice) -> None:
+            here = ends[part.start : part.stop + 1]
+            running.kernels.group_neighbours(factors, here - here[0], grouped[here[0] : here[-1]], running.level)
+
+        run_blocks(group, cut(len(sizes), TILES_AT_ONCE), threads)
+        starts = np.concatenate([[0], np.cumsum(-(-sizes // GROUP_ITEMS))])
+        padded = np.full(starts[-1] * GROUP_ITEMS, -1, np.int32)
+        padded[np.arange(len(members)) + np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)] = grouped
+        return cls.in_groups(factors, tiling, padded, starts.astype(np.int32), threads)
+
+    @classmethod
+    def in_groups(
+        cls,
+        factors: NDArray[np.float32],
+        tiling: Tiling,
+        members: NDArray[np.int32],
+        starts: NDArray[np.int32],
+        threads: int,
+    ) -> Self:
+        """The tiles with these groups: codes and radii follow from them."""
+        n_tiles, n_factors = len(tiling.centres), factors.shape[1]
+        centre_starts = _centre_starts(starts)
+        n_centres = int(centre_starts[-1]) * GROUP_ITEMS
+        tiled = cls(
+            members,
+            starts,
+            np.zeros(-(-n_tiles // GROUP_ITEMS) * GROUP_ITEMS, np.float32),
+            TileCodes.empty(len(members), n_factors),
+            TileCodes.empty(n_centres, n_factors),
+            np.zeros(n_centres, np.float32),
+        )
+        tile_of = np.repeat(np.arange(n_tiles + 1), np.diff(starts))  # of each group
+        centre_of = np.arange(len(tile_of)) + (centre_starts[:-1] * GROUP_ITEMS - starts[:-1])[tile_of]
+        centres = np.zeros((n_centres, n_factors), np.float32)
+        group_radii = np.zeros(len(tile_of))
+        distances = np.zeros(len(tile_of))
+
+        def enter(part: slice) -> None:
+            here = members[part.start * GROUP_ITEMS : part.stop * GROUP_ITEMS]
+            theirs = factors[np.maximum(here, 0)]
+            theirs[here < 0] = 0
+            tiled.coded.fill(part.start * GROUP_ITEMS, theirs)
+            there = (here >= 0).reshape(-1, GROUP_ITEMS)
+            by_group = theirs.reshape(len(there), GROUP_ITEMS, n_factors).astype(np.float64)
+            means = (by_group.sum(axis=1) / there.sum(axis=1)[:, None]).astype(np.float32)
+            centres[centre_of[part]] = means
+            group_radii[part] = _farthest(by_group, there, means)
+            distances[part] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[part] - 1, 0)])
+
+        run_blocks(enter, cut(len(tile_of), GROUPS_AT_ONCE), threads)
+        tiled.groups.fill(0, centres)
+        tiled.group_radii[centre_of] = _with_room(group_radii, centres[centre_of])
+        farthest = np.zeros(n_tiles)
+        around = tile_of > 0
+        np.maximum.at(farthest, tile_of[around] - 1, distances[around])
+        tiled.radii[:n_tiles] = _with_room(farthest, tiling.centres)
+        return tiled
+
+    @cached
+    def n_members(self) -> int:
+        """How many members there are; an item may be one of two tiles."""
+        return int(np.count_nonzero(self.members >= 0))
+
+    @cached
+    def centre_starts(self) -> NDArray[np.int32]:
+        """(n_tiles + 2) where the centres of each tile's groups begin, in whole GROUP_ITEMS."""
+        return _centre_starts(self.starts)
 
     def check(self, factors: NDArray[np.float32], tiling: Tiling) -> None:
         """Refuse arrays that are not those of the factors, as only a forged file has: certificates rest on them."""
-        n, n_tiles = len(factors), len(tiling.centres)
-        n_members = len(self.members)
-        _checks.expect(self.members, "tile_members", np.int32, (n_members,))
+        n, n_tiles, n_groups = len(factors), len(tiling.centres), len(self.members) // GROUP_ITEMS
+        _checks.expect(self.members, "tile_members", np.int32, (n_groups * GROUP_ITEMS,))
         _checks.expect(self.starts, "tile_starts", np.int32, (n_tiles + 2,))
-        _checks.expect(self.radii, "tile_radii", np.float32, (-(-n_tiles // GROUP_ITEMS) * GROUP_ITEMS,))
-        if not np.array_equal(np.unique(self.members), np.arange(n)) or n_members > 2 * n:
-            raise ValueError("tiles do not hold every item")
-        rising = np.diff(self.members) > 0
-        rising[self.starts[(self.starts > 0) & (self.starts < n_members)] - 1] = True
-        if not rising.all():
-            raise ValueError("tiles do not hold their items by falling norm")
-        if self.starts[0] != 0 or self.starts[-1] != n_members or (np.diff(self.starts) < 0).any():
+        if self.starts[0] != 0 or self.starts[-1] != n_groups or (np.diff(self.starts) < 0).any():
             raise ValueError("tiles leave the arrays")
-        if not np.isfinite(self.radii).all() or (self.radii < 0).any():
-            raise ValueError("not all radii of tiles are finite")
-        ordered = factors[self.members]
-        self.coded.check(ordered)
-        sizes = np.diff(self.starts)
-        needed = _radii(ordered, np.repeat(np.arange(n_tiles + 1, dtype=np.int32), sizes), tiling)[:n_tiles]
-        if (self.radii[:n_tiles] < needed * (1 - NORM_SPARE))[sizes[1:] > 0].any():
-            raise ValueError("tiles reach farther than their radii")
+        there = self.members[self.members >= 0]
+        if not np.array_equal(np.unique(there), np.arange(n)) or len(there) > 2 * n or (self.members < -1).any():
+            raise ValueError("tiles do not hold every item")
+        rooms = (self.members < 0).reshape(-1, GROUP_ITEMS)
+        last = np.zeros(n_groups, np.bool_)
+        last[self.starts[1:][np.diff(self.starts) > 0] - 1] = True
+        if rooms[~last].any() or rooms[:, 0].any() or (np.diff(rooms.astype(np.int8), axis=1) < 0).any():
+            raise ValueError("groups of tiles are not filled in order")
+        right = type(self).in_groups(factors, tiling, self.members, self.starts, thread_count(None))
+        for name, mine, fresh in (
+            ("radii", self.radii, right.radii),
+            ("group_radii", self.group_radii, right.group_radii),
+            *((part, getattr(self.coded, part), getattr(right.coded, part)) for part in TILE_CODES),
+            *((f"group_{part}", getattr(self.groups, part), getattr(right.groups, part)) for part in TILE_CODES),
+        ):
+            if not np.array_equal(mine, fresh):
+                raise ValueError(f"{name} of tiles are not those of the factors")
 
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        return self.members.nbytes + self.starts.nbytes + self.coded.nbytes + self.radii.nbytes
+        own = self.members.nbytes + self.starts.nbytes + self.radii.nbytes + self.group_radii.nbytes
+        return own + self.coded.nbytes + self.groups.nbytes
 
 
 def code_size(n_factors: int) -> int:
@@ -274,16 +346,22 @@ def code_size(n_factors: int) -> int:
     return n_factors + n_factors % 2
 
 
-def _radii(ordered: NDArray[np.float32], tiles: NDArray[np.int32], tiling: Tiling) -> NDArray[np.float32]:
-    """How far from its centre the members of each tile lie at most, or a little more, in whole groups of tiles."""
-    n_tiles = len(tiling.centres)
-    farthest = np.zeros(n_tiles)
-    for part in cut(len(ordered), ITEMS_AT_ONCE):
-        apart = ordered[part].astype(np.float64) - tiling.centres[np.maximum(tiles[part] - 1, 0)]
-        around = tiles[part] > 0
-        np.maximum.at(farthest, tiles[part][around] - 1, np.sqrt(squared_norms(apart))[around])
-    room = rounding_share(ordered.shape[1])
-    farthest = farthest * (1 + 2 * NORM_SPARE) + 2 * room * (np.sqrt(squared_norms(tiling.centres)) + farthest)
-    radii = np.zeros(-(-n_tiles // GROUP_ITEMS) * GROUP_ITEMS, np.float32)
-    radii[:n_tiles] = np.minimum(farthest + LEAST_NORMAL_FLOAT, LARGEST_BOUND)
-    return radii
+def _centre_starts(starts: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(-(-np.diff(starts) // GROUP_ITEMS))]).astype(np.int32)
+
+
+def _farthest(
+    factors: NDArray[np.float64], there: NDArray[np.bool_], centres: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """How far from its centre the items of each group lie at most."""
+    apart = factors - centres[:, None]
+    squares = squared_norms(apart.reshape(-1, apart.shape[2])).reshape(there.shape)
+    farthest: NDArray[np.float64] = np.sqrt(np.where(there, squares, 0).max(axis=1, initial=0))
+    return farthest
+
+
+def _with_room(farthest: NDArray[np.float64], centres: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Radii with room for the rounding of scores, of distances and of themselves."""
+    room = rounding_share(centres.shape[1])
+    radii = farthest * (1 + 2 * NORM_SPARE) + 2 * room * (np.sqrt(squared_norms(centres)) + farthest)
+    return np.minimum(radii + LEAST_NORMAL_FLOAT, LARGEST_BOUND).astype(np.float32)
