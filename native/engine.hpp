@@ -124,16 +124,7 @@ struct Scratch {
             gathered_positions.resize(all);
         }
         gathered_counts.assign(n, 0);
-        cuts.resize(n);
-        for (Cut& cut : cuts) {
-            cut.value = -LARGEST_BOUND;
-            cut.spare = 0.0f;
-            cut.next = std::min(2 * k, room - 64);
-            cut.full = false;
-            cut.origin = INFINITY;  // nothing is counted yet
-            cut.inverse = 0.0f;
-            cut.step = 0;
-        }
+        cuts.assign(n, first_cut(k, room));
         return {uppers.data(), lowers.data(), gathered_positions.data(), gathered_counts.data(), cuts.data(), room, k};
     }
 
@@ -151,6 +142,7 @@ class Engine {
 public:
     static constexpr int64_t NONE_REFUSED = -1;
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
+    static constexpr double GLANCE_REACH = 0.2;       // of tiles, before all items are looked at
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
@@ -291,7 +283,20 @@ private:
                                      batch.best);
     }
 
+    // Where there are tiles, a glance at the best of them tells how much the k-th answer scores at least.
     void gather_exactly(const Batch& batch, const Gathered& gathered) const {
+        if (has_tiles() && !repeats()) {
+            gather_by_tiles(batch, gathered, GLANCE_REACH);
+            batch.kernels.raise_cuts(gathered, batch.queries.n_queries);
+            for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
+                if (!gathered.cuts[query].full) score_what_was_gathered(batch, gathered, query);
+                gathered.cuts[query] = first_cut(gathered.k, gathered.room);
+                gathered.counts[query] = 0;
+                if (batch.best.counts[query] == batch.best.k)
+                    gathered.cuts[query].value = batch.best.scores[query * batch.best.stride + batch.best.k - 1];
+                batch.best.counts[query] = batch.best.ordered[query] = 0;
+            }
+        }
         const ExactQueries coded = coded_exactly(batch);
         for (const Segment& segment : segments_)
             batch.kernels.gather_exact(segment.items, segment.codes, batch.queries, coded, batch.scratch.open.data(),
@@ -301,7 +306,9 @@ private:
     void search_by_tiles(const Batch& batch) const {
         if (batch.best.k >= SCORED_LAST && !repeats())
             score_last(
-                batch, [this](const Batch& part, const Gathered& gathered) { gather_by_tiles(part, gathered); },
+                batch, [this](const Batch& part, const Gathered& gathered) {
+                    gather_by_tiles(part, gathered, part.setting.reach);
+                },
                 [this](const Batch& part) { scan_by_tiles(part); });
         else
             scan_by_tiles(batch);
@@ -309,7 +316,7 @@ private:
     }
 
     // Codes queries and bounds the centres.
-    TileQueries coded_for_tiles(const Batch& batch) const {
+    TileQueries coded_for_tiles(const Batch& batch, double reach) const {
         const size_t n = static_cast<size_t>(batch.queries.n_queries);
         Scratch& scratch = batch.scratch;
         scratch.codes.resize(n * static_cast<size_t>(centres_.code_size));
@@ -318,24 +325,24 @@ private:
         batch.kernels.code_tile_queries(batch.queries.factors, batch.queries.n_queries, n_factors_, centres_.code_size,
                                         scratch.codes.data(), scratch.tile_terms.data());
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
-        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries,
-                                    batch.setting.reach, scratch.centre_bounds.data());
+        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,
+                                    scratch.centre_bounds.data());
         return coded;
     }
 
     void scan_by_tiles(const Batch& batch) const {
-        const TileQueries coded = coded_for_tiles(batch);
+        const TileQueries coded = coded_for_tiles(batch, batch.setting.reach);
         for (const Segment& segment : segments_)
             batch.kernels.scan_tiles(segment.items, segment.tiles, batch.queries, coded,
                                      batch.scratch.centre_bounds.data(), batch.setting.reach,
                                      tile_scratch(batch, segment), batch.best);
     }
 
-    void gather_by_tiles(const Batch& batch, const Gathered& gathered) const {
-        const TileQueries coded = coded_for_tiles(batch);
+    void gather_by_tiles(const Batch& batch, const Gathered& gathered, double reach) const {
+        const TileQueries coded = coded_for_tiles(batch, reach);
         for (const Segment& segment : segments_)
             batch.kernels.gather_tiles(segment.items, segment.tiles, batch.queries, coded,
-                                       batch.scratch.centre_bounds.data(), batch.setting.reach, batch.setting.reach,
+                                       batch.scratch.centre_bounds.data(), reach,
                                        tile_scratch(batch, segment), gathered);
     }
 

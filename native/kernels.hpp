@@ -177,6 +177,20 @@ struct Cut {
     int32_t counts[CUT_STEPS];  // of bounds from below, in steps of `width` from `origin`
 };
 
+// The cut of a query that has gathered nothing.
+static inline Cut first_cut(int64_t k, int64_t room) {
+    Cut cut;
+    cut.value = -LARGEST_BOUND;
+    cut.spare = 0.0f;
+    cut.next = 2 * k < room - 64 ? 2 * k : room - 64;
+    cut.full = false;
+    cut.origin = __builtin_inff();  // nothing is counted yet
+    cut.width = cut.inverse = 0.0f;
+    cut.step = 0;
+    cut.n_above = 0;
+    return cut;
+}
+
 struct Gathered {
     float* uppers;       // (n_queries, room) what they score at most
     uint32_t* lowers;    // (n_queries, room) and at least, as bits that rise
@@ -294,9 +308,9 @@ struct Kernels {
     // Offers the items of those tiles that may hold answers to each query's best k.
     void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
                        const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best);
-    // Gathers the items of those tiles; `slack_reach` says how far codes of items are trusted.
+    // Gathers the items of those tiles.
     void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                         const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch,
+                         const float* centre_bounds, double reach, const TileScratch& scratch,
                          const Gathered& gathered);
     // Drops what was gathered and cannot answer.
     void (*raise_cuts)(const Gathered& gathered, int64_t n_queries);

@@ -339,9 +339,9 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
 }
 
 TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                      const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch) {
+                      const float* centre_bounds, double reach, const TileScratch& scratch) {
     for (int64_t query = 0; query < queries.n_queries; ++query)
-        scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, slack_reach);
+        scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, reach);
     const int64_t n_groups = (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
     return {items, tiled, queries, coded, centre_bounds, reach, scratch, n_groups};
 }
@@ -355,7 +355,7 @@ bool all_in_tile_0(const TiledItems& tiled) {
 // are on their way, the codes of the next are looked through.
 void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
                 const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, reach, scratch);
+    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         Visitor visitor = visitor_of(scan, best, query);
         visit(scan, 0, visitor);
@@ -401,12 +401,11 @@ bool gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
     return true;
 }
 
-// As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere. Tiles are visited as
-// far as `reach` goes; `slack_reach` says how far the codes of items are trusted.
+// As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
 void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                  const float* centre_bounds, double reach, double slack_reach, const TileScratch& scratch,
+                  const float* centre_bounds, double reach, const TileScratch& scratch,
                   const Gathered& gathered) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, slack_reach, scratch);
+    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const Probe probe = probe_of(scan, query);
         gathered.cuts[query].spare = 2.0f * probe.lost / probe.scale;
