@@ -65,7 +65,7 @@ struct Scratch {
     std::vector<ExactQueryTerms> exact_terms;
     std::vector<uint8_t> open;
     std::vector<TileQueryTerms> tile_terms;
-    std::vector<float> centre_bounds, bounds, caps, caps_read, classes, slacks, floors, marked_bounds;
+    std::vector<float> centre_bounds, bounds, caps, marked_caps, classes, slacks, floors, marked_bounds;
     std::vector<int32_t> groups, visitors, marked_positions, positions;
     std::vector<uint32_t> tiles_to_visit;
     std::vector<uint64_t> class_keys, candidates, buffer, heaviest;
@@ -90,7 +90,7 @@ struct Scratch {
         const int64_t fewest = std::min(k, static_cast<int64_t>(most));
         const size_t n_classes = static_cast<size_t>((2 * fewest + 31) / 32 * 32);
         bounds.resize((most + 63) / 64 * 64);
-        for (auto* each : {&caps, &caps_read}) each->resize(n_groups);
+        caps.resize(n_groups);
         groups.resize(n_groups);
         classes.resize(n_classes);
         class_keys.resize(std::max(n_classes, n_groups));
@@ -98,10 +98,9 @@ struct Scratch {
         visitors.resize(n + 1);
         tiles_to_visit.resize(n + 1);
         marked_positions.resize(2 * most);
-        marked_bounds.resize(2 * most);
+        for (auto* each : {&marked_bounds, &marked_caps}) each->resize(2 * most);
         return {bounds.data(),
                 caps.data(),
-                caps_read.data(),
                 groups.data(),
                 classes.data(),
                 class_keys.data(),
@@ -111,6 +110,7 @@ struct Scratch {
                 tiles_to_visit.data(),
                 marked_positions.data(),
                 marked_bounds.data(),
+                marked_caps.data(),
                 static_cast<int64_t>(n_classes)};
     }
 

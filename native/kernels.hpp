@@ -148,7 +148,6 @@ struct TiledItems {
 struct TileScratch {
     float* bounds;              // (items of the largest tile, rounded up to 64)
     float* caps;                // (groups of the largest tile, rounded up to GROUP_ITEMS)
-    float* caps_read;           // (groups of the largest tile, + 1)
     int32_t* groups;            // (groups of the largest tile, + 1)
     float* classes;             // (n_classes)
     uint64_t* keys;             // (n_classes, or groups of the largest tile)
@@ -158,6 +157,7 @@ struct TileScratch {
     uint32_t* tiles_to_visit;   // (n_queries + 1)
     int32_t* marked_positions;  // (2 * items of the largest tile)
     float* marked_bounds;       // (2 * items of the largest tile)
+    float* marked_caps;         // (2 * items of the largest tile)
     int64_t n_classes;
 };
 

@@ -63,58 +63,64 @@ float tile_bound_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return finite((centre + probe.per_radius * scan.tiled.radii[tile - 1]) / probe.scale);
 }
 
-// Bounds the groups of a tile: none holds more than the tile does. Returns how many there are.
-int64_t bound_groups(const TileScan& scan, const Probe& probe, int64_t tile) {
-    const TiledItems& tiled = scan.tiled;
-    const int64_t n = tiled.starts[tile + 1] - tiled.starts[tile];
-    const float most = tile_bound_of(scan, probe, tile);
-    float* caps = scan.scratch.caps;
-    if (n <= FEW_GROUPS) {
-        for (int64_t i = 0; i < n; ++i) caps[i] = most;
-        return n;
-    }
-    const int64_t first = tiled.centre_starts[tile];
-    const int64_t n_padded = (n + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS;
-    bounds_from(tiled.groups, first, n_padded / GROUP_ITEMS, probe.code, probe.slack, caps);
-    const float* radii = tiled.group_radii + first * GROUP_ITEMS;
-    for (int64_t i = 0; i < n_padded; ++i) {
-        const float bound = caps[i] + probe.steps_per_radius * radii[i];
-        caps[i] = bound < most ? bound : most;
-    }
-    return n;
+// Whether the groups of a tile have bounds of their own; those of tile 0, where every query looks, have not.
+bool has_bounded_groups(const TiledItems& tiled, int64_t tile) {
+    return tile > 0 && tiled.starts[tile + 1] - tiled.starts[tile] > FEW_GROUPS;
 }
 
-// Reads the groups of a tile with bounds from `limit` up to `below`: lists them, and bounds their items, of which none
-// is more than the group's. Returns how many items that is, in whole 64s; where there is none, minus infinity.
-int64_t read_groups(const TileScan& scan, const Probe& probe, int64_t tile, int64_t n_groups, float limit,
-                    float below) {
+// Bounds the groups of a tile.
+void bound_groups(const TileScan& scan, const Probe& probe, int64_t tile) {
     const TiledItems& tiled = scan.tiled;
+    const int64_t first = tiled.centre_starts[tile];
+    const int64_t n = tiled.centre_starts[tile + 1] - first;
+    bounds_from(tiled.groups, first, n, probe.code, probe.slack, scan.scratch.caps);
+    const float* radii = tiled.group_radii + first * GROUP_ITEMS;
+    for (int64_t i = 0; i < n * GROUP_ITEMS; ++i)
+        scan.scratch.caps[i] = finite(scan.scratch.caps[i] + probe.steps_per_radius * radii[i]);
+}
+
+// Puts minus infinity where no item was read, up to whole 64s; returns how many that is.
+int64_t pad_bounds(const TileScan& scan, int64_t tile, int64_t n) {
     const TileScratch& scratch = scan.scratch;
-    const int32_t first = tiled.starts[tile];
-    int64_t n = 0;
-    for (int64_t i = 0; i < n_groups; ++i) {
-        const float cap = scratch.caps[i];
-        scratch.groups[n] = first + static_cast<int32_t>(i);
-        scratch.caps_read[n] = cap;
-        n += cap >= limit && cap < below;
-    }
-    coded_bounds(tiled.coded, scratch.groups, n, probe.code, probe.slack, scratch.bounds);
-    for (int64_t g = 0; g < n; ++g)
-        for (int64_t i = g * GROUP_ITEMS; i < (g + 1) * GROUP_ITEMS; ++i)
-            scratch.bounds[i] = scratch.bounds[i] < scratch.caps_read[g] ? scratch.bounds[i] : scratch.caps_read[g];
     int64_t end = n * GROUP_ITEMS;
-    if (n > 0 && scratch.groups[n - 1] == tiled.starts[tile + 1] - 1) {
-        const int32_t* members = tiled.members + scratch.groups[n - 1] * GROUP_ITEMS;
-        while (members[GROUP_ITEMS - 1 - (n * GROUP_ITEMS - end)] < 0) --end;
+    if (n > 0 && scratch.groups[n - 1] == scan.tiled.starts[tile + 1] - 1) {
+        const int32_t* after = scan.tiled.members + (scratch.groups[n - 1] + 1) * GROUP_ITEMS;
+        while (after[end - n * GROUP_ITEMS - 1] < 0) --end;
     }
     const int64_t padded = (n * GROUP_ITEMS + 63) / 64 * 64;
     for (int64_t i = end; i < padded; ++i) scratch.bounds[i] = -__builtin_inff();
     return padded;
 }
 
-// The position of an item that was read.
+// Reads all groups of a tile: lists them and bounds their items. Returns how many items that is, in whole 64s.
+int64_t read_all(const TileScan& scan, const Probe& probe, int64_t tile) {
+    const int32_t first = scan.tiled.starts[tile];
+    const int32_t n = scan.tiled.starts[tile + 1] - first;
+    for (int32_t i = 0; i < n; ++i) scan.scratch.groups[i] = first + i;
+    bounds_from(scan.tiled.coded, first, n, probe.code, probe.slack, scan.scratch.bounds);
+    return pad_bounds(scan, tile, n);
+}
+
+// Reads those groups of a tile that have bounds from `limit` up to `below`.
+int64_t read_between(const TileScan& scan, const Probe& probe, int64_t tile, float limit, float below) {
+    const TileScratch& scratch = scan.scratch;
+    const int32_t first = scan.tiled.starts[tile];
+    const int32_t n_groups = scan.tiled.starts[tile + 1] - first;
+    int64_t n = 0;
+    for (int32_t i = 0; i < n_groups; ++i) {
+        scratch.groups[n] = first + i;
+        n += scratch.caps[i] >= limit && scratch.caps[i] < below;
+    }
+    coded_bounds(scan.tiled.coded, scratch.groups, n, probe.code, probe.slack, scratch.bounds);
+    return pad_bounds(scan, tile, n);
+}
+
+// The number among members of an item that was read, and its position.
+int64_t member_read(const TileScan& scan, int64_t at) {
+    return scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS;
+}
 int64_t position_read(const TileScan& scan, int64_t at) {
-    return scan.tiled.members[scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS];
+    return scan.tiled.members[member_read(scan, at)];
 }
 
 // A query on its way through the tiles, with the best answers so far.
@@ -139,6 +145,8 @@ struct Marked {
     int64_t count;
     int32_t* positions;
     float* bounds;
+    float* caps;  // bounds of their groups
+    float cap;    // and of the tile
 };
 
 // Scores those items that were read with bounds from `limit` up to those that have been dealt with.
@@ -191,7 +199,8 @@ float score_best_bounded(const TileScan& scan, int64_t n, Visitor& visitor) {
 
 // The least bound of those groups that are read first while there are fewer than k answers: they hold four times as
 // many items as are wanted.
-float first_floor(const TileScan& scan, int64_t n_groups, const Visitor& visitor) {
+float first_floor(const TileScan& scan, int64_t tile, const Visitor& visitor) {
+    const int64_t n_groups = scan.tiled.starts[tile + 1] - scan.tiled.starts[tile];
     const int64_t wanted = (4 * (visitor.heap.k - visitor.heap.count) + GROUP_ITEMS - 1) / GROUP_ITEMS;
     if (wanted == 0 || wanted >= n_groups) return -LARGEST_BOUND;
     for (int64_t i = 0; i < n_groups; ++i)
@@ -199,16 +208,21 @@ float first_floor(const TileScan& scan, int64_t n_groups, const Visitor& visitor
     return scan.scratch.caps[lower_of(find_largest(scan.scratch.keys, n_groups, wanted, uint64_t{0}, ~uint64_t{0}))];
 }
 
+// Scores the items that were read and may be among the best.
+void score_read(const TileScan& scan, int64_t n, Visitor& visitor) {
+    const float done = visitor.heap.is_full() ? __builtin_inff() : score_best_bounded(scan, n, visitor);
+    score_between(scan, n, visitor.limit(), done, visitor);
+}
+
 void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
-    const int64_t n_groups = bound_groups(scan, visitor.probe, tile);
-    float below = __builtin_inff();
-    for (float floor = first_floor(scan, n_groups, visitor); below > -LARGEST_BOUND; floor = -LARGEST_BOUND) {
-        const float least = visitor.limit() > floor ? visitor.limit() : floor;
-        const int64_t n = read_groups(scan, visitor.probe, tile, n_groups, least, below);
-        const float done = visitor.heap.is_full() ? __builtin_inff() : score_best_bounded(scan, n, visitor);
-        score_between(scan, n, visitor.limit(), done, visitor);
-        below = floor;
-    }
+    if (!has_bounded_groups(scan.tiled, tile))
+        return score_read(scan, read_all(scan, visitor.probe, tile), visitor);
+    bound_groups(scan, visitor.probe, tile);
+    const float floor = first_floor(scan, tile, visitor);
+    if (floor > -LARGEST_BOUND)
+        score_read(scan, read_between(scan, visitor.probe, tile, floor, __builtin_inff()), visitor);
+    const float below = floor > -LARGEST_BOUND ? floor : __builtin_inff();
+    score_read(scan, read_between(scan, visitor.probe, tile, visitor.limit(), below), visitor);
 }
 
 // What the best item of a tile is believed to score at most.
@@ -292,14 +306,20 @@ void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& ma
     marked.query = visitor.probe.query;
     marked.count = 0;
     const float limit = visitor.limit();
-    const int64_t n_groups = bound_groups(scan, visitor.probe, tile);
-    const int64_t n = read_groups(scan, visitor.probe, tile, n_groups, limit, __builtin_inff());
+    const bool bounded = has_bounded_groups(scan.tiled, tile);
+    marked.cap = tile_bound_of(scan, visitor.probe, tile);
+    if (bounded) bound_groups(scan, visitor.probe, tile);
+    const int64_t n = bounded ? read_between(scan, visitor.probe, tile, limit, __builtin_inff())
+                              : read_all(scan, visitor.probe, tile);
     for (int64_t from = 0; from < n; from += 64)
         for (uint64_t found = from_to(scan.scratch.bounds + from, limit, __builtin_inff()); found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
             const int64_t position = position_read(scan, at);
             marked.positions[marked.count] = static_cast<int32_t>(position);
-            marked.bounds[marked.count++] = scan.scratch.bounds[at];
+            marked.bounds[marked.count] = scan.scratch.bounds[at];
+            marked.caps[marked.count++] =
+                bounded ? scan.scratch.caps[scan.scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]]
+                        : LARGEST_BOUND;
             prefetch(scan.items, position);
         }
 }
@@ -310,8 +330,10 @@ void score_marked(const TileScan& scan, const TopK& best, Marked& marked) {
     marked.count = 0;
     if (n == 0) return;
     Visitor visitor = visitor_of(scan, best, marked.query);
+    const float limit = visitor.limit();
+    if (marked.cap < limit) return;
     for (int64_t i = 0; i < n; ++i)
-        if (marked.bounds[i] >= visitor.limit())
+        if (marked.caps[i] >= limit && marked.bounds[i] >= visitor.limit())
             offer(scan.items, scan.queries, marked.query, marked.positions[i], scan.tiled.repeats, visitor.heap,
                   visitor.n_scored);
     leave(best, visitor);
@@ -365,8 +387,9 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     for (int64_t query = 0; query < queries.n_queries; ++query)
         scratch.floors[query] = visit_best_bounded(scan, best, query);
     const int64_t most = tiled.largest * GROUP_ITEMS;
-    Marked last = {0, 0, scratch.marked_positions, scratch.marked_bounds};
-    Marked next = {0, 0, scratch.marked_positions + most, scratch.marked_bounds + most};
+    Marked last = {0, 0, scratch.marked_positions, scratch.marked_bounds, scratch.marked_caps, 0.0f};
+    Marked next = {
+        0, 0, scratch.marked_positions + most, scratch.marked_bounds + most, scratch.marked_caps + most, 0.0f};
     const auto worst = [&](int64_t query) { return visitor_of(scan, best, query).worst(); };
     const auto go = [&](int64_t query, int64_t tile) {
         const Visitor visitor = visitor_of(scan, best, query);
@@ -381,24 +404,30 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     score_marked(scan, best, last);
 }
 
-// Gathers the items of a tile that may answer; false if there was no room.
-bool gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
-    const float* bounds = scan.scratch.bounds;
-    const int64_t n_groups = bound_groups(scan, probe, tile);
-    const int64_t n = read_groups(scan, probe, tile, n_groups, gatherer.cut->value, __builtin_inff());
+// Gathers the items of a tile that may answer. Here no item counts for more than its group, nor that for more than its
+// tile, so that it does not matter when the tile was visited.
+void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
+    const TileScratch& scratch = scan.scratch;
+    const Cut& cut = *gatherer.cut;
+    const float most = tile_bound_of(scan, probe, tile);
+    const bool bounded = has_bounded_groups(scan.tiled, tile);
+    if (bounded) bound_groups(scan, probe, tile);
+    const int64_t n = bounded ? read_between(scan, probe, tile, cut.value, __builtin_inff())
+                              : read_all(scan, probe, tile);
     const float twice = 2.0f * probe.slack;
     for (int64_t from = 0; from < n; from += 64) {
-        uint64_t found = from_to(bounds + from, gatherer.cut->value, __builtin_inff());
+        uint64_t found = from_to(scratch.bounds + from, cut.value, __builtin_inff());
         if (!found) continue;
-        if (!make_room(gatherer)) return false;
+        if (!make_room(gatherer)) return;
         for (; found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
-            const int64_t member = scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS;
-            const float lower = bounds[at] - twice * scan.tiled.coded.scales[member];
-            gather(scan.items, scan.queries, probe.query, scan.tiled.members[member], bounds[at], lower, gatherer);
+            const float cap = bounded ? scratch.caps[scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]] : most;
+            const float bound = scratch.bounds[at] < cap ? scratch.bounds[at] : cap;
+            const float upper = bound < most ? bound : most;
+            const float lower = upper - twice * scan.tiled.coded.scales[member_read(scan, at)];
+            gather(scan.items, scan.queries, probe.query, position_read(scan, at), upper, lower, gatherer);
         }
     }
-    return true;
 }
 
 // As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.

@@ -21,24 +21,26 @@ from tessella._kernels import core
 from tessella._numbers import BLOCK_ITEMS
 from tessella._threads import cut, run_blocks, thread_count
 
-CODE_SIZE = 48  # memory against items scored
+LARGEST_TAIL = 0.03  # of the items' squared length; with more, far more items pass the scan and are scored
+HEAD_STEP = 8  # coordinates of a head and its tail, by which code sizes grow
+WHOLE = 0.85  # of the coordinates; a longer head is as well the whole
 ITEMS_AT_ONCE = 2**12  # whole blocks, few enough for the cache
-WHOLE_CODE_SIZE = 52  # up to here all coordinates are coded, and no tail is left
 
 
 @dataclass(frozen=True)
 class Axes:
     """The first axes of an orthonormal basis, those that matter most; their coordinates are coded."""
 
-    head: NDArray[np.float64]  # (n_factors, code_size - 1), as columns
+    head: NDArray[np.float64]  # (n_factors, n_head), as columns
 
     @classmethod
-    def of(cls, basis: NDArray[np.float64]) -> Self:
-        """The axes to code of a square basis."""
+    def of(cls, basis: NDArray[np.float64], spectrum: NDArray[np.float64]) -> Self:
+        """The axes to code of a square basis: as many as it takes to hold nearly all of the items' squared length."""
         n_factors = len(basis)
-        import os
-        head = min(n_factors,int(os.environ.get("HEAD","64")))
-        return cls(np.ascontiguousarray(basis[:, :head]))
+        shares = np.cumsum(spectrum) / spectrum.sum() if spectrum.sum() > 0 else np.ones(n_factors)
+        wanted = int(np.searchsorted(shares, 1 - LARGEST_TAIL)) + 1
+        head = -(-(wanted + 1) // HEAD_STEP) * HEAD_STEP - 1  # with the tail, a whole number of steps
+        return cls(np.ascontiguousarray(basis[:, : n_factors if head > WHOLE * n_factors else head]))
 
     @property
     def code_size(self) -> int:

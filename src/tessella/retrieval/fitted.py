@@ -40,7 +40,7 @@ class Fitted:
     @cached
     def axes(self) -> Axes:
         """The axes that codes are made along."""
-        return Axes.of(self.basis)
+        return Axes.of(self.basis, self.spectrum)
 
     @property
     def n_factors(self) -> int:
