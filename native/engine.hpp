@@ -65,7 +65,8 @@ struct Scratch {
     std::vector<ExactQueryTerms> exact_terms;
     std::vector<uint8_t> open;
     std::vector<TileQueryTerms> tile_terms;
-    std::vector<float> centre_bounds, bounds, caps, marked_caps, classes, slacks, floors, marked_bounds;
+    std::vector<float> centre_bounds, bounds, caps, marked_caps, classes, floors, marked_bounds;
+    std::vector<Probe> probes;
     std::vector<int32_t> groups, visitors, marked_positions, positions;
     std::vector<uint32_t> tiles_to_visit;
     std::vector<uint64_t> class_keys, candidates, buffer, heaviest;
@@ -94,7 +95,8 @@ struct Scratch {
         groups.resize(n_groups);
         classes.resize(n_classes);
         class_keys.resize(std::max(n_classes, n_groups));
-        for (auto* each : {&slacks, &floors}) each->resize(n);
+        probes.resize(n);
+        floors.resize(n);
         visitors.resize(n + 1);
         tiles_to_visit.resize(n + 1);
         marked_positions.resize(2 * most);
@@ -104,7 +106,7 @@ struct Scratch {
                 groups.data(),
                 classes.data(),
                 class_keys.data(),
-                slacks.data(),
+                probes.data(),
                 floors.data(),
                 visitors.data(),
                 tiles_to_visit.data(),

@@ -145,13 +145,24 @@ struct TiledItems {
     bool repeats;                  // whether an item is a member of several tiles
 };
 
+// A query as it bounds tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
+struct Probe {
+    int64_t query;
+    const uint8_t* code;
+    float scale;
+    float slack;
+    float per_radius;        // reach times the query's norm
+    float steps_per_radius;  // the same in steps
+    float lost;              // what products may lose or gain by underflow
+};
+
 struct TileScratch {
     float* bounds;              // (items of the largest tile, rounded up to 64)
     float* caps;                // (groups of the largest tile, rounded up to GROUP_ITEMS)
     int32_t* groups;            // (groups of the largest tile, + 1)
     float* classes;             // (n_classes)
     uint64_t* keys;             // (n_classes, or groups of the largest tile)
-    float* slacks;              // (n_queries)
+    Probe* probes;              // (n_queries)
     float* floors;              // (n_queries)
     int32_t* visitors;          // (n_queries + 1)
     uint32_t* tiles_to_visit;   // (n_queries + 1)

@@ -24,43 +24,28 @@ struct TileScan {
     const Items& items;
     const TiledItems& tiled;
     const Queries& queries;
-    const TileQueries& coded;
     const float* centre_bounds;
-    double reach;
     const TileScratch& scratch;
     int64_t n_groups;  // of tiles around centres
 
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-// A query as it bounds tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
-struct Probe {
-    int64_t query;
-    const uint8_t* code;
-    float scale;
-    float slack;
-    float per_radius;       // reach times the query's norm
-    float steps_per_radius;  // the same in steps
-    float lost;             // what products may lose or gain by underflow
-};
-
-Probe probe_of(const TileScan& scan, int64_t query) {
-    const TileQueryTerms& terms = scan.coded.terms[query];
-    const float per_radius = static_cast<float>(scan.reach * static_cast<double>(terms.norm));
+Probe probe_of(const TileQueries& coded, int64_t query, const Items& items, int64_t code_size, double reach) {
+    const TileQueryTerms& terms = coded.terms[query];
+    const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
     return {query,
-            scan.coded.codes + query * scan.tiled.coded.code_size,
+            coded.codes + query * code_size,
             terms.scale,
-            scan.scratch.slacks[query],
+            slack_of(terms, items.n_factors, code_size, reach),
             per_radius,
             per_radius / terms.scale,
-            static_cast<float>(scan.items.n_factors) * static_cast<float>(UNDERFLOW_LOSS)};
+            static_cast<float>(items.n_factors) * static_cast<float>(UNDERFLOW_LOSS)};
 }
 
-// The bound of a tile in steps; tile 0, which lies around no centre, has none.
+// What the best item of a tile around a centre is believed to score at most.
 float tile_bound_of(const TileScan& scan, const Probe& probe, int64_t tile) {
-    if (tile == 0) return LARGEST_BOUND;
-    const float centre = scan.centre_bounds_of(probe.query)[tile - 1];
-    return finite((centre + probe.per_radius * scan.tiled.radii[tile - 1]) / probe.scale);
+    return scan.centre_bounds_of(probe.query)[tile - 1] + probe.per_radius * scan.tiled.radii[tile - 1];
 }
 
 // Whether the groups of a tile have bounds of their own; those of tile 0, where every query looks, have not.
@@ -125,7 +110,7 @@ int64_t position_read(const TileScan& scan, int64_t at) {
 
 // A query on its way through the tiles, with the best answers so far.
 struct Visitor {
-    Probe probe;
+    const Probe& probe;
     Heap heap;
     int64_t n_scored;
 
@@ -145,8 +130,8 @@ struct Marked {
     int64_t count;
     int32_t* positions;
     float* bounds;
-    float* caps;  // bounds of their groups
-    float cap;    // and of the tile
+    float* caps;      // bounds of their groups
+    float tile_bound;  // not in steps
 };
 
 // Scores those items that were read with bounds from `limit` up to those that have been dealt with.
@@ -265,7 +250,7 @@ uint32_t tiles_between(const float* centre_bounds, const float* radii, float rea
 }
 
 Visitor visitor_of(const TileScan& scan, const TopK& best, int64_t query) {
-    return {probe_of(scan, query), heap_of(best, query), 0};
+    return {scan.scratch.probes[query], heap_of(best, query), 0};
 }
 
 void leave(const TopK& best, const Visitor& visitor) {
@@ -307,7 +292,7 @@ void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& ma
     marked.count = 0;
     const float limit = visitor.limit();
     const bool bounded = has_bounded_groups(scan.tiled, tile);
-    marked.cap = tile_bound_of(scan, visitor.probe, tile);
+    marked.tile_bound = tile_bound_of(scan, visitor.probe, tile);
     if (bounded) bound_groups(scan, visitor.probe, tile);
     const int64_t n = bounded ? read_between(scan, visitor.probe, tile, limit, __builtin_inff())
                               : read_all(scan, visitor.probe, tile);
@@ -330,8 +315,8 @@ void score_marked(const TileScan& scan, const TopK& best, Marked& marked) {
     marked.count = 0;
     if (n == 0) return;
     Visitor visitor = visitor_of(scan, best, marked.query);
+    if (marked.tile_bound < visitor.worst()) return;
     const float limit = visitor.limit();
-    if (marked.cap < limit) return;
     for (int64_t i = 0; i < n; ++i)
         if (marked.caps[i] >= limit && marked.bounds[i] >= visitor.limit())
             offer(scan.items, scan.queries, marked.query, marked.positions[i], scan.tiled.repeats, visitor.heap,
@@ -348,9 +333,8 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
     const TileScratch& scratch = scan.scratch;
     int64_t n_visitors = 0;
     for (int64_t query = 0; query < scan.queries.n_queries; ++query) {
-        const float per_radius = static_cast<float>(scan.reach * static_cast<double>(scan.coded.terms[query].norm));
-        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, per_radius, wanted(query),
-                                             scratch.floors[query]);
+        const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, scratch.probes[query].per_radius,
+                                             wanted(query), scratch.floors[query]);
         scratch.visitors[n_visitors] = static_cast<int32_t>(query);
         scratch.tiles_to_visit[n_visitors] = tiles;
         n_visitors += tiles != 0;
@@ -363,9 +347,8 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
 TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
                       const float* centre_bounds, double reach, const TileScratch& scratch) {
     for (int64_t query = 0; query < queries.n_queries; ++query)
-        scratch.slacks[query] = slack_of(coded.terms[query], items.n_factors, tiled.coded.code_size, reach);
-    const int64_t n_groups = (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;
-    return {items, tiled, queries, coded, centre_bounds, reach, scratch, n_groups};
+        scratch.probes[query] = probe_of(coded, query, items, tiled.coded.code_size, reach);
+    return {items, tiled, queries, centre_bounds, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
 }
 
 bool all_in_tile_0(const TiledItems& tiled) {
@@ -393,7 +376,7 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     const auto worst = [&](int64_t query) { return visitor_of(scan, best, query).worst(); };
     const auto go = [&](int64_t query, int64_t tile) {
         const Visitor visitor = visitor_of(scan, best, query);
-        if (tile_bound_of(scan, visitor.probe, tile) < visitor.limit()) return;
+        if (tile_bound_of(scan, visitor.probe, tile) < visitor.worst()) return;
         mark(scan, tile, visitor, next);
         score_marked(scan, best, last);
         const Marked marked = last;
@@ -404,12 +387,18 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     score_marked(scan, best, last);
 }
 
+// The bound of a tile in steps; tile 0, which lies around no centre, has none.
+float most_steps_of(const TileScan& scan, const Probe& probe, int64_t tile) {
+    return tile == 0 ? LARGEST_BOUND : finite(tile_bound_of(scan, probe, tile) / probe.scale);
+}
+
 // Gathers the items of a tile that may answer. Here no item counts for more than its group, nor that for more than its
 // tile, so that it does not matter when the tile was visited.
 void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
     const TileScratch& scratch = scan.scratch;
     const Cut& cut = *gatherer.cut;
-    const float most = tile_bound_of(scan, probe, tile);
+    const float most = most_steps_of(scan, probe, tile);
+    if (most < cut.value) return;
     const bool bounded = has_bounded_groups(scan.tiled, tile);
     if (bounded) bound_groups(scan, probe, tile);
     const int64_t n = bounded ? read_between(scan, probe, tile, cut.value, __builtin_inff())
@@ -436,7 +425,7 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
                   const Gathered& gathered) {
     const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
-        const Probe probe = probe_of(scan, query);
+        const Probe& probe = scratch.probes[query];
         gathered.cuts[query].spare = 2.0f * probe.lost / probe.scale;
         Gatherer gatherer = gatherer_of(gathered, query);
         const auto go = [&](int64_t tile) {
@@ -465,10 +454,8 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
         return cut - 1e-6f * __builtin_fabsf(cut);
     };
     const auto go = [&](int64_t query, int64_t tile) {
-        const Probe probe = probe_of(scan, query);
         Gatherer gatherer = gatherer_of(gathered, query);
-        if (gatherer.cut->full || tile_bound_of(scan, probe, tile) < gatherer.cut->value) return;
-        gather_tile(scan, tile, probe, gatherer);
+        if (!gatherer.cut->full) gather_tile(scan, tile, scratch.probes[query], gatherer);
         gathered.counts[query] = gatherer.count;
     };
     for (int64_t group = 0; group < scan.n_groups; ++group) go_to_rest(scan, group, worst, go);
