@@ -144,7 +144,7 @@ class Engine {
 public:
     static constexpr int64_t NONE_REFUSED = -1;
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
-    static constexpr double GLANCE_REACH = 0.2;       // of tiles, before all items are looked at
+    static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
@@ -183,8 +183,8 @@ public:
                              {queries, n_queries, shared},
                              entries,
                              setting,
-                             {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored, scratch.ordered.data(), k,
-                              answers.k},
+                             {answers.scores, answers.ids, scratch.counts.data(), answers.n_scored,
+                              scratch.ordered.data(), k, answers.k},
                              answers.certified,
                              scratch};
         if (k == 0)
@@ -258,9 +258,7 @@ private:
 
     void search_exactly(const Batch& batch) const {
         if (batch.best.k >= SCORED_LAST)
-            score_last(
-                batch, [this](const Batch& part, const Gathered& gathered) { gather_exactly(part, gathered); },
-                [this](const Batch& part) { scan_exactly(part); });
+            score_last(batch, [this](const Batch& part, const Gathered& gathered) { gather_exactly(part, gathered); });
         else
             scan_exactly(batch);
         std::fill_n(batch.certified, batch.queries.n_queries, true);
@@ -307,11 +305,9 @@ private:
 
     void search_by_tiles(const Batch& batch) const {
         if (batch.best.k >= SCORED_LAST && !repeats())
-            score_last(
-                batch, [this](const Batch& part, const Gathered& gathered) {
-                    gather_by_tiles(part, gathered, part.setting.reach);
-                },
-                [this](const Batch& part) { scan_by_tiles(part); });
+            score_last(batch, [this](const Batch& part, const Gathered& gathered) {
+                gather_by_tiles(part, gathered, part.setting.reach);
+            });
         else
             scan_by_tiles(batch);
         std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
@@ -344,8 +340,8 @@ private:
         const TileQueries coded = coded_for_tiles(batch, reach);
         for (const Segment& segment : segments_)
             batch.kernels.gather_tiles(segment.items, segment.tiles, batch.queries, coded,
-                                       batch.scratch.centre_bounds.data(), reach,
-                                       tile_scratch(batch, segment), gathered);
+                                       batch.scratch.centre_bounds.data(), reach, tile_scratch(batch, segment),
+                                       gathered);
     }
 
     static TileScratch tile_scratch(const Batch& batch, const Segment& segment) {
@@ -353,23 +349,27 @@ private:
     }
 
     // Gathers and then scores, for as many queries at once as there is room for. A query that finds no room, since very
-    // many items tie, is answered by a scan.
-    template <typename Gather, typename Scan>
-    void score_last(const Batch& batch, const Gather& gather, const Scan& scan) const {
-        const int64_t k = batch.best.k;
-        const int64_t room = std::min(8 * k + 2048, n_held() + 64);
+    // many items tie, gathers once more with room for all.
+    template <typename Gather>
+    void score_last(const Batch& batch, const Gather& gather) const {
+        const int64_t most = n_held() + BLOCK_ITEMS;
+        const int64_t room = std::min(8 * batch.best.k + 2048, most);
         const int64_t together = std::clamp<int64_t>(MOST_GATHERED / room, 1, 128);
-        for (int64_t first = 0; first < batch.queries.n_queries; first += together) {
-            const Batch part =
-                batch.of_queries(first, std::min(together, batch.queries.n_queries - first), n_factors_);
-            const Gathered gathered = batch.scratch.for_gathering(part.queries.n_queries, room, k);
+        std::vector<int64_t> left;
+        const auto answer = [&](const Batch& part, int64_t with_room, int64_t first) {
+            const Gathered gathered = batch.scratch.for_gathering(part.queries.n_queries, with_room, batch.best.k);
             gather(part, gathered);
             batch.kernels.raise_cuts(gathered, part.queries.n_queries);
             for (int64_t query = 0; query < part.queries.n_queries; ++query)
-                if (!gathered.cuts[query].full) score_what_was_gathered(part, gathered, query);
-            for (int64_t query = 0; query < part.queries.n_queries; ++query)
-                if (gathered.cuts[query].full) scan(part.of_queries(query, 1, n_factors_));
-        }
+                if (gathered.cuts[query].full)
+                    left.push_back(first + query);
+                else
+                    score_what_was_gathered(part, gathered, query);
+        };
+        for (int64_t first = 0; first < batch.queries.n_queries; first += together)
+            answer(batch.of_queries(first, std::min(together, batch.queries.n_queries - first), n_factors_), room,
+                   first);
+        for (size_t i = 0; i < left.size(); ++i) answer(batch.of_queries(left[i], 1, n_factors_), most, left[i]);
     }
 
     void score_what_was_gathered(const Batch& batch, const Gathered& gathered, int64_t query) const {
@@ -381,9 +381,9 @@ private:
         scratch.in_order.resize(2 * n);
         int64_t scored = 0;
         for (const Segment& segment : segments_)
-            scored = batch.kernels.score_gathered(
-                segment.items, batch.queries.factors + query * n_factors_, gathered.positions + query * gathered.room,
-                scored, count, scratch.gathered_scores.data(), scratch.gathered_ranks.data());
+            scored = batch.kernels.score_gathered(segment.items, batch.queries.factors + query * n_factors_,
+                                                  gathered.positions + query * gathered.room, scored, count,
+                                                  scratch.gathered_scores.data(), scratch.gathered_ranks.data());
         batch.best.counts[query] = batch.kernels.select_best(
             scratch.gathered_scores.data(), scratch.gathered_ranks.data(), count, batch.best.k,
             gathered.lowers + query * gathered.room, scratch.in_order.data(),

@@ -1,10 +1,10 @@
-// Score last: for many answers, items are gathered by the bounds of their scores, and scored when no more come. Included
-// by kernels.cpp, once a level.
+// Score last: for many answers, items are gathered by the bounds of their scores, and scored when no more come.
+// Included by kernels.cpp, once a level.
 //
-// Beside the bound from above, each gathered item has one from below. The k-th largest of the latter is the cut: an item
-// whose bound is below it is not among the best k. While items come, the cut follows by a histogram of the bounds from
-// below, and stays a little behind; in the end it is exact. It only rises, and an item's bound from below is never above
-// its bound from above, so what is left does not depend on the order in which items came.
+// Beside the bound from above, each gathered item has one from below. The k-th largest of the latter is the cut: an
+// item whose bound is below it is not among the best k. While items come, the cut follows by a histogram of the bounds
+// from below, and stays a little behind; in the end it is exact. It only rises, and an item's bound from below is never
+// above its bound from above, so what is left does not depend on the order in which items came.
 
 // What one query has gathered.
 struct Gatherer {
@@ -19,12 +19,8 @@ struct Gatherer {
 
 Gatherer gatherer_of(const Gathered& gathered, int64_t query) {
     const int64_t first = query * gathered.room;
-    return {gathered.uppers + first,
-            gathered.lowers + first,
-            gathered.positions + first,
-            gathered.counts[query],
-            gathered.room,
-            gathered.k,
+    return {gathered.uppers + first, gathered.lowers + first, gathered.positions + first,
+            gathered.counts[query],  gathered.room,           gathered.k,
             gathered.cuts + query};
 }
 

@@ -6,10 +6,10 @@ constexpr int SPLIT_ROUNDS = 4;
 struct Splitting {
     const float* factors;  // of all items
     int64_t n_factors;
-    float* direction;   // (n_factors)
-    double* sums;       // (n_factors, + 3)
-    uint64_t* keys;     // (members)
-    int32_t* others;    // (members)
+    float* direction;  // (n_factors)
+    double* sums;      // (n_factors, + 3)
+    uint64_t* keys;    // (members)
+    int32_t* others;   // (members)
 };
 
 // The unit vector from the mean of the last members to that of the first; false if these are the same.

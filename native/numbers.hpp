@@ -73,7 +73,7 @@ inline constexpr int64_t GROUP_ITEMS = 16;       // items of tile codes that are
 inline constexpr int64_t POSTING_BLOCK = 65536;  // items whose partial products stay in the cache
 inline constexpr int64_t STRIDE = 64;            // positions looked at together, and postings left out together
 
-inline constexpr int64_t FEW_GROUPS = 24;         // of a tile, are read without a look at their centres
+inline constexpr int64_t FEW_GROUPS = 24;  // of a tile, are read without a look at their centres
 
 // From so many answers on, items are gathered and scored last.
 inline constexpr int64_t SCORED_LAST = 32;

@@ -139,7 +139,7 @@ void coded_bounds(const TileCodes& items, const int32_t* groups, int64_t n_group
 
 // The same of groups that follow each other.
 void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const uint8_t* query, float slack,
-                  float* bounds) {
+                 float* bounds) {
     for (int64_t g = 0; g < n_groups; g += 4) {
         const int32_t group = static_cast<int32_t>(first + g);
         const int32_t four[4] = {group, group + 1, group + 2, group + 3};
@@ -153,7 +153,7 @@ void bound_centres(const TileCodes& centres, int64_t n_groups, int64_t n_factors
         const TileQueryTerms& terms = queries.terms[query];
         float* own = centre_bounds + query * n_groups * GROUP_ITEMS;
         bounds_from(centres, 0, n_groups, queries.codes + query * centres.code_size,
-                     slack_of(terms, n_factors, centres.code_size, reach), own);
+                    slack_of(terms, n_factors, centres.code_size, reach), own);
         for (int64_t i = 0; i < n_groups * GROUP_ITEMS; ++i) {
             const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * terms.scale) : LARGEST_BOUND;
             own[i] = centres.scales[i] > 0.0f ? bound : -__builtin_inff();  // there is no such tile

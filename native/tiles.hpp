@@ -130,7 +130,7 @@ struct Marked {
     int64_t count;
     int32_t* positions;
     float* bounds;
-    float* caps;      // bounds of their groups
+    float* caps;       // bounds of their groups
     float tile_bound;  // not in steps
 };
 
@@ -200,8 +200,7 @@ void score_read(const TileScan& scan, int64_t n, Visitor& visitor) {
 }
 
 void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
-    if (!has_bounded_groups(scan.tiled, tile))
-        return score_read(scan, read_all(scan, visitor.probe, tile), visitor);
+    if (!has_bounded_groups(scan.tiled, tile)) return score_read(scan, read_all(scan, visitor.probe, tile), visitor);
     bound_groups(scan, visitor.probe, tile);
     const float floor = first_floor(scan, tile, visitor);
     if (floor > -LARGEST_BOUND)
@@ -277,8 +276,8 @@ float visit_best_bounded(const TileScan& scan, const TopK& best, int64_t query) 
     Visitor visitor = visitor_of(scan, best, query);
     float floor = __builtin_inff();
     do {
-        const float bound = go_to_best_bounded(scan, visitor.probe, floor,
-                                               [&](int64_t tile) { visit(scan, tile, visitor); });
+        const float bound =
+            go_to_best_bounded(scan, visitor.probe, floor, [&](int64_t tile) { visit(scan, tile, visitor); });
         if (bound < -LARGEST_BOUND) break;
         floor = bound;
     } while (!visitor.heap.is_full());
@@ -371,8 +370,8 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
         scratch.floors[query] = visit_best_bounded(scan, best, query);
     const int64_t most = tiled.largest * GROUP_ITEMS;
     Marked last = {0, 0, scratch.marked_positions, scratch.marked_bounds, scratch.marked_caps, 0.0f};
-    Marked next = {
-        0, 0, scratch.marked_positions + most, scratch.marked_bounds + most, scratch.marked_caps + most, 0.0f};
+    Marked next = {0,   0, scratch.marked_positions + most, scratch.marked_bounds + most, scratch.marked_caps + most,
+                   0.0f};
     const auto worst = [&](int64_t query) { return visitor_of(scan, best, query).worst(); };
     const auto go = [&](int64_t query, int64_t tile) {
         const Visitor visitor = visitor_of(scan, best, query);
@@ -401,8 +400,8 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
     if (most < cut.value) return;
     const bool bounded = has_bounded_groups(scan.tiled, tile);
     if (bounded) bound_groups(scan, probe, tile);
-    const int64_t n = bounded ? read_between(scan, probe, tile, cut.value, __builtin_inff())
-                              : read_all(scan, probe, tile);
+    const int64_t n =
+        bounded ? read_between(scan, probe, tile, cut.value, __builtin_inff()) : read_all(scan, probe, tile);
     const float twice = 2.0f * probe.slack;
     for (int64_t from = 0; from < n; from += 64) {
         uint64_t found = from_to(scratch.bounds + from, cut.value, __builtin_inff());
@@ -421,8 +420,7 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
 
 // As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
 void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                  const float* centre_bounds, double reach, const TileScratch& scratch,
-                  const Gathered& gathered) {
+                  const float* centre_bounds, double reach, const TileScratch& scratch, const Gathered& gathered) {
     const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const Probe& probe = scratch.probes[query];

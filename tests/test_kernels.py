@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella import _kernels, _reference
-from tessella._numbers import MOST_CODE_SIZE
 from tessella._reference.arithmetic import scores_of
 from tessella._reference.codes import exact_bounds
 from tessella.retrieval.codes import Axes, ExactCodes
@@ -164,15 +163,15 @@ def test_item_codes_equal_their_reference_and_bound_scores(factors, data):
     factors = factors.clip(-1e18, 1e18)
     n, k = factors.shape
     basis = np.linalg.qr(np.random.default_rng(k).standard_normal((k, k))).Q.copy()
-    head = basis[:, : data.draw(st.integers(1, min(k, MOST_CODE_SIZE - 2)))]
+    head = basis[:, : data.draw(st.integers(1, k))]
     rotated = np.empty_like(factors)
     _reference.prepare(factors, basis, 0.0, False, rotated, 0)
-    size = head.shape[1] + 1 + (head.shape[1] + 1) % 2
+    size = Axes(head).code_size
     n_blocks = -(-n // 64)
 
     def coded(kernels, level):
         codes, offsets = np.empty(n_blocks * 64 * size, np.int8), np.empty(n_blocks * 64, np.int16)
-        terms = np.empty((n_blocks, 4))
+        terms = np.empty((n_blocks, 5))
         kernels.code_items(factors, rotated, head.shape[1], codes, offsets, terms, level)
         return codes, offsets, terms
 
@@ -207,7 +206,7 @@ def test_bounds_of_exact_search_are_never_below_scores(k, kinds, sizes, seed):
         (make[kind](n) * size).astype(np.float32) for kind, n, size in zip(kinds, (100, 9), sizes, strict=True)
     )
     basis = np.linalg.qr(rng.standard_normal((k, k))).Q.copy()
-    axes = Axes.of(basis)
+    axes = Axes.of(basis, np.geomspace(1, 10.0 ** -rng.integers(0, 4), k))
     rotated, codes = np.empty_like(items), ExactCodes.empty(100, axes)
     _reference.prepare(items, basis, 0.0, False, rotated, 0)
     codes.fill(slice(0, 100), items, rotated, axes)

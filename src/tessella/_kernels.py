@@ -76,6 +76,9 @@ class NativeCore(Protocol):
         tiles: NDArray[np.int32],
         level: int,
     ) -> None: ...
+    def group_neighbours(
+        self, factors: Floats, starts: NDArray[np.int64], members: NDArray[np.int32], level: int
+    ) -> None: ...
     def find_ids(
         self,
         ids: NDArray[Any],

@@ -124,6 +124,35 @@ def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, seed):
     assert (bounds >= scores_of(queries, items) - np.float32(k * 2.0**-148)).all()
 
 
+def grouped(kernels, level, factors, starts, members):
+    order = members.copy()
+    kernels.group_neighbours(factors, starts, order, level)
+    return (order,)
+
+
+@given(
+    kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
+    n=st.integers(1, 200),
+    k=st.sampled_from([1, 2, 5, 16, 33]),
+    size=st.sampled_from([1.0, 1e-38, 1e-44, 1e37]),
+    seed=st.integers(0, 2**32),
+)
+def test_groups_of_neighbours_are_those_of_the_reference(kind, n, k, size, seed):
+    rng = np.random.default_rng(seed)
+    factors = tiled_items(rng, kind, n, k, size)[0]
+    members = np.arange(n, dtype=np.int32)
+    starts = np.sort(np.append(rng.integers(0, n + 1, 3), [0, n]))
+    (order,) = same_at_every_level(grouped, factors, starts, members)
+    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        assert sorted(order[start:stop].tolist()) == members[start:stop].tolist()
+    for wrong in (starts[1:] - starts[1], starts[:-1]):
+        if wrong[-1] != n:
+            with pytest.raises(ValueError, match="starts"):
+                native.group_neighbours(factors, wrong.copy(), order, 0)
+    with pytest.raises(ValueError, match="members leave the factors"):
+        native.group_neighbours(factors, starts, order + np.int32(n), 0)
+
+
 def tiled_items(rng, kind, n, k, size=1.0, n_tiles=12, spill=1):
     made = {
         "gaussian": lambda: rng.standard_normal((n, k)),
@@ -149,12 +178,20 @@ def tiled_items(rng, kind, n, k, size=1.0, n_tiles=12, spill=1):
 )
 def test_radii_bound_distances(kind, k, size, spill, seed):
     factors, tiling, tiled = tiled_items(np.random.default_rng(seed), kind, 150, k, size, spill=spill)
-    tiles = np.repeat(np.arange(len(tiled.starts) - 1), np.diff(tiled.starts))
+    groups = np.repeat(np.arange(tiled.starts[-1]), 16)[tiled.members >= 0]
+    members = tiled.members[tiled.members >= 0]
+    tiles = np.repeat(np.arange(len(tiled.starts) - 1), np.diff(tiled.starts))[groups]
     around = tiles > 0
-    apart = factors[tiled.members[around]].astype(np.float64) - tiling.centres[tiles[around] - 1]
+    apart = factors[members[around]].astype(np.float64) - tiling.centres[tiles[around] - 1]
     assert (np.linalg.norm(apart, axis=1) <= tiled.radii[tiles[around] - 1]).all()
     assert np.isfinite(tiled.radii).all()
-    assert (np.linalg.norm(factors[tiled.members[~around]].astype(np.float64), axis=1) > tiling.long_norm).all()
+    assert (np.linalg.norm(factors[members[~around]].astype(np.float64), axis=1) > tiling.long_norm).all()
+    within = groups - tiled.starts[tiles]
+    centre_numbers = tiled.centre_starts[tiles] * 16 + within
+    for group in np.unique(groups):
+        theirs = factors[members[groups == group]].astype(np.float64)
+        off = np.linalg.norm(theirs - theirs.mean(axis=0).astype(np.float32), axis=1).max()
+        assert off <= tiled.group_radii[centre_numbers[groups == group][0]]
     tiled.check(factors, tiling)
 
 
@@ -172,11 +209,13 @@ SETTINGS = [
 @settings(max_examples=150)
 @given(
     kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
-    n=st.integers(1, 150) | st.integers(300, 400),  # more than the few of which all are scored
+    n=st.integers(1, 150)
+    | st.integers(300, 400)  # more than the few of which all are scored
+    | st.integers(850, 1000),  # enough for tiles whose groups have bounds of their own
     n_factors=st.sampled_from([1, 2, 3, 7, 16, 33, 60]),
     sizes=st.sampled_from([(1.0, 1.0), (1e36, 1.0), (1e37, 0.3), (1e-38, 1.0), (1.0, 1e-38), (1e-22, 1e-22)]),
     tiles=st.tuples(st.sampled_from([1, 5, 40, 300]), st.integers(1, 2)),
-    k=st.sampled_from([1, 3, 20, 300, 1100]),
+    k=st.sampled_from([1, 3, 20, 40, 300, 1100]),
     setting=st.sampled_from(SETTINGS),
     seed=st.integers(0, 2**32),
 )
@@ -255,7 +294,11 @@ def test_wrong_arrays_are_refused_not_read(rng):
         r"Postings\.impacts has": {"postings": replace(postings, impacts=postings.impacts[1:])},
         r"Postings\.starts does not cover": {"postings": replace(postings, starts=postings.starts + 1)},
         r"Postings\.block_lists does not cover": {"postings": replace(postings, block_lists=postings.block_lists // 2)},
-        r"TiledItems\.starts does not cover": {"tiles": replace(tiles, members=np.append(tiles.members, np.int32(0)))},
+        r"TiledItems\.starts does not cover": {"tiles": replace(tiles, members=np.tile(tiles.members, 2))},
+        r"TiledItems\.members are not in whole": {"tiles": replace(tiles, members=tiles.members[1:])},
+        r"TiledItems\.centre_starts does not cover": {
+            "tiles": replace(tiles, group_radii=np.tile(tiles.group_radii, 2))
+        },
         r"TiledItems\.starts leaves its array": {"tiles": replace(tiles, starts=tiles.starts[::-1].copy())},
         r"TiledItems\.starts has no tile": {"tiles": replace(tiles, starts=tiles.starts[:2])},
         r"TileCodes\.scales has": {"tiles": replace(tiles, coded=replace(tiles.coded, scales=tiles.coded.scales[1:]))},

@@ -50,11 +50,12 @@ def test_recall_rises_with_reach(spill):
 def test_an_item_that_spills_is_in_two_tiles_and_answered_once():
     index = ts.Index.build(ITEMS, method=ts.LearnedTiles(spill=2))
     tiled = index._version.segments[0].tiles
-    counts = np.bincount(tiled.members)
+    members = tiled.members[tiled.members >= 0]
+    counts = np.bincount(members)
     assert set(counts.tolist()) == {1, 2}
     assert np.mean(counts == 2) > 0.95
-    tiles = np.repeat(np.arange(len(tiled.starts) - 1), np.diff(tiled.starts))
-    assert len(set(zip(tiled.members.tolist(), tiles.tolist(), strict=True))) == len(tiled.members)
+    tiles = np.repeat(np.arange(len(tiled.starts) - 1), 16 * np.diff(tiled.starts))[tiled.members >= 0]
+    assert len(set(zip(members.tolist(), tiles.tolist(), strict=True))) == len(members) == tiled.n_members
     for reach in (0.0, 0.3, 1.0):
         for found in index.search(USERS, k=50, method=ts.Tiles(reach)).ids.tolist():
             assert len(set(found)) == 50
@@ -66,7 +67,8 @@ def test_the_longest_items_share_tile_0():
     items[::100] *= 50
     index = ts.Index.build(items, method=ts.LearnedTiles(n_tiles=16))
     segment = index._version.segments[0]
-    long = segment.tiles.members[: segment.tiles.starts[1]]
+    long = segment.tiles.members[: 16 * segment.tiles.starts[1]]
+    long = long[long >= 0]
     assert sorted(segment.ids[long].tolist()) == list(range(0, 1000, 100))
     assert (np.linalg.norm(index._version.fitted.tiling.centres, axis=1) < 10).all()
     user = items[300] / 50
@@ -236,17 +238,27 @@ def test_new_items_are_found_as_old_ones_are():
     assert hits[true >= 12_000].mean() >= 0.91
 
 
-def test_items_of_a_tile_out_of_order_are_refused():
+def test_groups_that_are_not_those_of_the_factors_are_refused():
     version = ts.Index.build(ITEMS, method=ts.LearnedTiles())._version
     (segment,) = version.segments
     tiled = segment.tiles
-    tile = int(np.argmax(np.diff(tiled.starts)))
-    members = tiled.members.copy()
-    part = slice(tiled.starts[tile], tiled.starts[tile + 1])
-    members[part] = members[part][::-1]
     tiled.check(segment.factors, version.fitted.tiling)
-    with pytest.raises(ValueError, match="by falling norm"):
-        replace(tiled, members=members).check(segment.factors, version.fitted.tiling)
+    gaps = np.concatenate([group[::-1] for group in tiled.members.reshape(-1, 16)])
+    swapped = tiled.members.copy()
+    swapped[[0, -16]] = swapped[[-16, 0]]
+    wrong = {
+        "groups of tiles are not filled in order": {"members": gaps},
+        "tiles do not hold every item": {"members": np.maximum(tiled.members, 0) * 0},
+        "of tiles are not those of the factors": {"members": swapped},
+        "^radii of tiles are not": {"radii": tiled.radii / 2},
+        "^group_radii of tiles are not": {"group_radii": tiled.group_radii / 2},
+        "^codes of tiles are not": {"coded": replace(tiled.coded, codes=tiled.coded.codes[::-1].copy())},
+        "^group_scales of tiles are not": {"groups": replace(tiled.groups, scales=tiled.groups.scales * 2)},
+        "tiles leave the arrays": {"starts": tiled.starts[::-1].copy()},
+    }
+    for sentence, changes in wrong.items():
+        with pytest.raises(ValueError, match=sentence):
+            replace(tiled, **changes).check(segment.factors, version.fitted.tiling)
 
 
 @pytest.mark.parametrize("change", [lambda i: i.remove([0]), lambda i: i.update(ITEMS[:1], [0])])

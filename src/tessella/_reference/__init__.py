@@ -18,7 +18,7 @@ from tessella._reference.mapping import (
     ternary_tiles,
     window_slots,
 )
-from tessella._reference.tiles import nearest_tiles
+from tessella._reference.tiles import group_neighbours, nearest_tiles
 
 __all__ = [
     "Engine",
@@ -30,6 +30,7 @@ __all__ = [
     "fill_entries",
     "find_ids",
     "first_nonfinite",
+    "group_neighbours",
     "inner_products",
     "nearest_tiles",
     "place_entries",

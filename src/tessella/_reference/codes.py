@@ -9,7 +9,7 @@ from tessella import _numbers as numbers
 from tessella._reference.arithmetic import Doubles, Floats, nearest, sums_of_squares
 
 
-def _squares_in_stripes(values: Doubles) -> Doubles:
+def squares_in_stripes(values: Doubles) -> Doubles:
     """Sums of squares along the last axis in 4 fixed stripes folded in a fixed order."""
     stripes = np.zeros((*values.shape[:-1], 4))
     for first in range(0, values.shape[-1], 4):
@@ -22,7 +22,7 @@ def _squares_in_stripes(values: Doubles) -> Doubles:
 def _add_tails(sketches: Doubles, factors: Floats, n_head: int, spare: float, lost: float) -> None:
     """Put the norm of what is not in the first coordinates, or a little more, into the next one."""
     if n_head < factors.shape[1]:
-        rest = sums_of_squares(factors) * (1.0 + spare) - _squares_in_stripes(sketches)
+        rest = sums_of_squares(factors) * (1.0 + spare) - squares_in_stripes(sketches)
         sketches[:, n_head] = np.sqrt(np.maximum(rest, 0.0)) + lost
 
 
@@ -42,7 +42,7 @@ def code_items(
     block_terms: Doubles,
     level: int,
 ) -> None:
-    """Code items in blocks of 64 with a common scale; norms, errors, coded norms and scales of the blocks."""
+    """Code items in blocks of 64 with a common scale; norms, errors, coded norms, scales and tails of the blocks."""
     n, n_blocks = len(factors), len(block_terms)
     if not n:
         return
@@ -53,16 +53,18 @@ def code_items(
     _add_tails(sketches[:n], factors, n_head, numbers.ROUNDED_ROTATION_SPARE, lost)
     norms[:n] = np.sqrt(sums_of_squares(factors))
     blocks = sketches.reshape(n_blocks, block, size)
-    sketch_norms = np.sqrt(_squares_in_stripes(blocks).max(axis=1))
+    sketch_norms = np.sqrt(squares_in_stripes(blocks).max(axis=1))
     largest = np.abs(blocks).max(axis=(1, 2))
     scales = _scales(sketch_norms, largest, numbers.LARGEST_ITEM_CODE, numbers.LONGEST_ITEM_CODE - half_steps(size))
     whole = nearest(blocks * (1.0 / scales)[:, None, None])
     coded = whole * scales[:, None, None]
-    errors = np.sqrt(_squares_in_stripes(blocks - coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
-    coded_norms = np.sqrt(_squares_in_stripes(coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
+    errors = np.sqrt(squares_in_stripes(blocks - coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
+    coded_norms = np.sqrt(squares_in_stripes(coded).max(axis=1)) * (1.0 + numbers.NORM_SPARE)
     longest = norms.reshape(n_blocks, block).max(axis=1)
     room = longest * numbers.rounding_share(factors.shape[1])
-    block_terms[:] = np.stack([longest + room, errors + room + lost, coded_norms, scales], axis=1)
+    tails = blocks[:, :, n_head].max(axis=1) if n_head < factors.shape[1] else np.zeros(n_blocks)
+    tails = tails * (1.0 + numbers.NORM_SPARE)
+    block_terms[:] = np.stack([longest + room, errors + room + lost, coded_norms, scales, tails], axis=1)
     _store(whole.reshape(-1, size), block, codes, offsets)
 
 
@@ -79,15 +81,15 @@ def exact_bounds(
     for j in range(n_factors):
         sketches[:, : head.shape[1]] += queries[:, j, None].astype(np.float64) * head[j]
     _add_tails(sketches, queries, head.shape[1], numbers.ROTATION_SPARE, 0.0)
-    norms = np.sqrt(_squares_in_stripes(sketches))
+    norms = np.sqrt(squares_in_stripes(sketches))
     largest = np.abs(sketches).max(axis=1)
     scales = _scales(norms, largest, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_QUERY_CODE - half_steps(size))
     whole = nearest(sketches * (1.0 / scales)[:, None])
-    errors = np.sqrt(_squares_in_stripes(sketches - whole * scales[:, None])) * (1.0 + numbers.NORM_SPARE)
+    errors = np.sqrt(squares_in_stripes(sketches - whole * scales[:, None])) * (1.0 + numbers.NORM_SPARE)
     items = codes.reshape(-1, size // 2, numbers.BLOCK_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
     shifted = (whole + numbers.QUERY_OFFSET).astype(np.int64)  # as queries are stored; offsets take it back
     products = (shifted @ items.T.astype(np.int64) + offsets).astype(np.uint16).view(np.int16)
-    _, error, coded_norm, scale = np.repeat(block_terms, numbers.BLOCK_ITEMS, axis=0).T
+    _, error, coded_norm, scale, _ = np.repeat(block_terms, numbers.BLOCK_ITEMS, axis=0).T
     slack = (norms * (1.0 + numbers.NORM_SPARE))[:, None] * error + errors[:, None] * coded_norm
     bounds: Doubles = scales[:, None] * scale * products + slack + n_factors * numbers.UNDERFLOW_LOSS
     return bounds

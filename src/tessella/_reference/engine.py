@@ -15,7 +15,7 @@ from tessella._packing import candidate_positions, positions_of
 from tessella._reference import slots as by_slots
 from tessella._reference.arithmetic import Doubles, Floats, sums_of_squares
 from tessella._reference.best import Best, QueryFilter
-from tessella._reference.tiles import TileQuery, Visitor, scan_tiles
+from tessella._reference.tiles import TileQuery, Visitor, gather_tiles, scan_tiles
 
 
 class Engine:
@@ -68,12 +68,15 @@ class Engine:
             return self._score_sharing(best, entries, rules, setting)
         if setting.method == numbers.SLOTS:
             return self._search_by_slots(best, entries, rules, setting)
-        repeats = any(s.tiles is not None and len(s.tiles.members) > len(s.rows) for s in self.segments)
+        repeats = any(s.tiles is not None and s.tiles.n_members > len(s.rows) for s in self.segments)
         if setting.method == numbers.TILES and not (repeats and best.k > numbers.MOST_WITH_REPEATS):
             coded = TileQuery.of(best.query, setting.reach)
             bounds = coded.tile_bounds(self.centres, np.asarray(self.radii))
-            for segment, base in self._parts():
-                scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
+            if best.k >= numbers.SCORED_LAST and not repeats:
+                gather_tiles(list(self._parts()), coded, bounds, best, rules)
+            else:
+                for segment, base in self._parts():
+                    scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
             return bool(setting.reach >= 1)
         if setting.method not in (numbers.EXACT, numbers.TILES):
             raise ValueError(f"there is no method {setting.method}")

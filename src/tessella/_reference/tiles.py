@@ -1,5 +1,7 @@
 """Tile search: the tiles that may hold answers, and the items in them (P14)."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +10,13 @@ from numpy.typing import NDArray
 
 from tessella import _numbers as numbers
 from tessella._packing import ranks_of
-from tessella._reference.arithmetic import Floats
+from tessella._reference.arithmetic import Floats, inner_products
 from tessella._reference.best import Best, QueryFilter
-from tessella._reference.codes import code_tile_queries, half_steps
+from tessella._reference.codes import code_tile_queries, half_steps, squares_in_stripes
 
 LARGEST = np.float32(numbers.LARGEST_BOUND)
 INFINITY = np.float32(np.inf)
+SPLIT_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,6 @@ class TileQuery:
         strayed = half + numbers.rounding_share(self.n_factors) * length
         missing = (length + half) * half + numbers.LONGEST_ITEM_CODE * strayed + 1.0
         return np.float32(self.reach * self.reach * missing)
-
-    @property
-    def length(self) -> np.float32:
-        """What an item scores at most, in steps of its scale: its code is as long as a code may be, or shorter."""
-        longest = numbers.LONGEST_ITEM_CODE - half_steps(len(self.code))
-        length = float(self.norm) * longest * (1.0 + numbers.rounding_share(self.n_factors))
-        return np.float32(length) if length < LARGEST else INFINITY
 
     def tile_bounds(self, centres: Any, radii: Floats) -> Floats:
         """What the best item of each tile scores at most, as far as `reach` trusts bounds; -inf beyond the last."""
@@ -90,6 +86,52 @@ def nearest_tiles(
         tiles[number] = np.argmax(values)
 
 
+def group_neighbours(
+    factors: Floats,
+    starts: NDArray[np.int64],
+    members: NDArray[np.int32],
+    level: int,  # noqa: ARG001
+) -> None:
+    """Put the members of each tile in groups of neighbours."""
+    for start, stop in itertools.pairwise(starts.tolist()):
+        members[start:stop] = _split(factors, members[start:stop])
+
+
+def _split(factors: Floats, members: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Halve members by whole groups, along the line between the means of the halves, until groups are left."""
+    n_groups = -(-len(members) // numbers.GROUP_ITEMS)
+    if n_groups < 2:
+        return members
+    n_first = n_groups // 2 * numbers.GROUP_ITEMS
+    shares = np.full((len(members), 1), -1.0 / (len(members) - n_first))
+    shares[:n_first] = 1.0 / n_first
+    for _ in range(SPLIT_ROUNDS):
+        between = np.cumsum(factors[members].astype(np.float64) * shares, axis=0)[-1]  # one after another
+        norm = np.sqrt(squares_in_stripes(between))
+        if not norm > 0:
+            break
+        along = np.empty((1, len(members)), np.float32)
+        inner_products((between / norm).astype(np.float32)[None], factors[members], along, 0)
+        order = np.argsort(-along[0], kind="stable")
+        members = members[np.concatenate([np.sort(order[:n_first]), np.sort(order[n_first:])])]
+    return np.concatenate([_split(factors, members[:n_first]), _split(factors, members[n_first:])])
+
+
+def group_bounds(tiled: Any, coded: TileQuery) -> Floats:
+    """What the items of each group are believed to score at most, in steps; no bound where there are few, or long."""
+    at_centres = coded_bounds(tiled.groups, coded.code, coded.slack)
+    per_radius = np.float32(coded.reach * float(coded.norm)) / coded.scale
+    with np.errstate(over="ignore"):
+        bounds = _finite(at_centres + per_radius * tiled.group_radii)
+    sizes = np.diff(tiled.starts)
+    tile_of = np.repeat(np.arange(len(sizes)), sizes)
+    within = np.arange(len(tile_of)) - tiled.starts[tile_of]
+    bounded = (tile_of > 0) & (sizes[tile_of] > numbers.FEW_GROUPS)
+    numbered = np.where(bounded, tiled.centre_starts[tile_of] * numbers.GROUP_ITEMS + within, 0)
+    groups: Floats = np.where(bounded, bounds[numbered], LARGEST) if len(bounds) else np.zeros(0, np.float32)
+    return groups
+
+
 @dataclass
 class Visitor:
     """A query on its way through the tiles of a segment."""
@@ -103,10 +145,11 @@ class Visitor:
     def __post_init__(self) -> None:
         tiled = self.segment.tiles
         self.bounds = coded_bounds(tiled.coded, self.coded.code, self.coded.slack)
+        self.groups = group_bounds(tiled, self.coded)
         self.allowed = self.rules.allows(self.segment)
         self.excluded = self.rules.excludes(self.segment)
-        largest = int(np.diff(tiled.starts).max())
-        self.n_classes = -(-2 * min(self.best.k, largest) // 32) * 32
+        largest = -(-int(np.diff(tiled.starts).max()) // numbers.GROUP_ITEMS) * numbers.GROUP_ITEMS + 1
+        self.n_classes = -(-2 * min(self.best.k, largest * numbers.GROUP_ITEMS) // 32) * 32
 
     @property
     def worst(self) -> np.float32:
@@ -123,26 +166,27 @@ class Visitor:
             return np.float32(np.clip(self.worst / self.coded.scale, -LARGEST, LARGEST))
 
     def visit(self, tile: int) -> None:
-        """Score the items of a tile that may be among the best."""
-        start = int(self.segment.tiles.starts[tile])
-        stop = self._first_too_short(start, int(self.segment.tiles.starts[tile + 1]))
-        if start == stop:
-            return
-        members = slice(start, stop)
-        done = INFINITY if self.best.is_full else self._score_best_bounded(members)
-        self._score_between(members, np.float32(-LARGEST), done)
+        """Score the items of a tile that may be among the best: of the groups that may hold most first."""
+        groups = np.arange(*self.segment.tiles.starts[tile : tile + 2])
+        bounds = self.groups[groups]
+        wanted = -(-4 * (self.best.k - len(self.best.scores)) // numbers.GROUP_ITEMS)
+        floor = np.float32(-LARGEST)
+        if tile > 0 and len(groups) > numbers.FEW_GROUPS and 0 < wanted < len(groups):
+            floor = -np.sort(-bounds)[wanted - 1]
+            self._score_read(groups[bounds >= floor])
+            groups, bounds = groups[bounds < floor], bounds[bounds < floor]
+        self._score_read(groups[bounds >= self.limit])
 
-    def _first_too_short(self, start: int, stop: int) -> int:
-        """Where a tile's items, which are by falling norm, become too short; looks once a group."""
-        member, scales, group = start, self.segment.tiles.coded.scales, numbers.GROUP_ITEMS
-        with np.errstate(over="ignore"):
-            while member < stop and self.coded.length * scales[member] >= self.worst:
-                member = member // group * group + group
-        return min(member, stop)
+    def _score_read(self, groups: NDArray[np.int64]) -> None:
+        """Score the items of some groups that may be among the best."""
+        read = (groups[:, None] * numbers.GROUP_ITEMS + np.arange(numbers.GROUP_ITEMS)).ravel()
+        there = self.segment.tiles.members[read] >= 0
+        done = INFINITY if self.best.is_full else self._score_best_bounded(read, there)
+        self._score_between(read[there], np.float32(-LARGEST), done)
 
-    def _score_between(self, members: slice, limit: np.float32, done: np.float32) -> None:
+    def _score_between(self, read: NDArray[np.int64], limit: np.float32, done: np.float32) -> None:
         """Score, one after another, items with bounds from a limit, which rises, up to those dealt with."""
-        for position, bound in zip(self.segment.tiles.members[members], self.bounds[members], strict=True):
+        for position, bound in zip(self.segment.tiles.members[read], self.bounds[read], strict=True):
             if not max(limit, self.limit) <= bound < done or not self.allowed[position]:
                 continue
             rank = ranks_of(self.segment.rows[position], self.base + position)
@@ -151,16 +195,15 @@ class Visitor:
             else:
                 self.best.score(self.segment, self.base, np.array([position]))
 
-    def _score_best_bounded(self, members: slice) -> np.float32:
+    def _score_best_bounded(self, read: NDArray[np.int64], there: NDArray[np.bool_]) -> np.float32:
         """Score what the best classes of items may reach until there are k; from where on all are dealt with."""
-        bounds = self.bounds[members]
         classes = np.full(self.n_classes, -LARGEST, np.float32)
-        np.maximum.at(classes, np.arange(len(bounds)) % self.n_classes, bounds)
+        np.maximum.at(classes, np.flatnonzero(there) % self.n_classes, self.bounds[read[there]])
         reached = -np.sort(-classes[classes > -LARGEST])
         done, wanted = INFINITY, self.best.k - len(self.best.scores)
         while not self.best.is_full and wanted <= len(reached) and done > -LARGEST:
             least = reached[wanted - 1]
-            self._score_between(members, least, done)
+            self._score_between(read[there], least, done)
             done, wanted = least, 2 * wanted
         return done
 
@@ -178,3 +221,35 @@ def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
     for tile in np.flatnonzero(bounds < floor).tolist():
         if bounds[tile] >= visitor.worst:
             visitor.visit(1 + tile)
+
+
+def gather_tiles(
+    parts: Sequence[tuple[Any, int]], coded: TileQuery, tile_bounds: Floats, best: Best, rules: QueryFilter
+) -> None:
+    """Score last: every item whose bound reaches the k-th largest bound from below.
+
+    No item counts for more than its group, nor a group for more than its tile.
+    """
+    uppers, lowers, places = [], [], []
+    for number, (segment, _) in enumerate(parts):
+        tiled = segment.tiles
+        sizes = np.diff(tiled.starts)
+        with np.errstate(over="ignore"):
+            in_steps = _finite(tile_bounds[: len(sizes) - 1] / coded.scale)
+        of_tiles = np.repeat(np.concatenate([[LARGEST], in_steps]), sizes)
+        caps = np.repeat(np.minimum(group_bounds(tiled, coded), of_tiles), numbers.GROUP_ITEMS)
+        upper = np.minimum(coded_bounds(tiled.coded, coded.code, coded.slack), caps)
+        with np.errstate(over="ignore"):
+            lower = upper - np.float32(2) * coded.slack * tiled.coded.scales
+        there = np.flatnonzero(tiled.members >= 0)
+        there = there[(rules.allows(segment) & ~rules.excludes(segment))[tiled.members[there]]]
+        uppers.append(upper[there])
+        lowers.append(lower[there])
+        places.append(np.stack([np.full(len(there), number), tiled.members[there]], axis=1))
+    upper, lower, place = np.concatenate(uppers), np.concatenate(lowers), np.concatenate(places)
+    if len(lower) >= best.k:
+        lost = np.float32(len(best.query)) * np.float32(numbers.UNDERFLOW_LOSS)
+        cut = -np.sort(-lower)[best.k - 1] - np.float32(2) * lost / coded.scale
+        place = place[upper >= cut]
+    for number, (segment, base) in enumerate(parts):
+        best.score(segment, base, place[place[:, 0] == number, 1])

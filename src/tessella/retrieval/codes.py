@@ -46,7 +46,7 @@ class Axes:
     def code_size(self) -> int:
         """Coordinates of a code: the head, the norm of the tail, and one more if that is odd."""
         n_factors, head = self.head.shape
-        size = head + (head < n_factors)
+        size = int(head) + int(head < n_factors)
         return size + size % 2
 
 
@@ -67,6 +67,16 @@ class ExactCodes:
             np.empty(n_blocks * BLOCK_ITEMS, np.int16),
             np.empty((n_blocks, 5)),
         )
+
+    @classmethod
+    def of(
+        cls, factors: NDArray[np.float32], rotate: Callable[[NDArray[np.float32]], NDArray[np.float32]], axes: Axes
+    ) -> Self:
+        """The codes of factors by falling norm."""
+        codes = cls.empty(len(factors), axes)
+        for part in cut(len(factors), ITEMS_AT_ONCE):
+            codes.fill(part, factors[part], rotate(factors[part]), axes)
+        return codes
 
     def fill(self, items: slice, factors: NDArray[np.float32], rotated: NDArray[np.float32], axes: Axes) -> None:
         """Code some blocks of items by falling norm, given their factors as they are and along the principal axes."""
@@ -90,8 +100,7 @@ class ExactCodes:
 
         def look(part: slice) -> None:
             theirs = factors[part]
-            fresh = type(self).empty(len(theirs), axes)
-            fresh.fill(slice(0, len(theirs)), theirs, rotate(theirs), axes)
+            fresh = type(self).of(theirs, rotate, axes)
             for name in ("codes", "offsets", "block_terms"):
                 array, right = getattr(self, name), getattr(fresh, name)
                 first = part.start // BLOCK_ITEMS * (len(array) // n_blocks)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella._numbers import LARGEST_SKEW
+from tessella._threads import thread_count
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
 from tessella.retrieval.codes import ExactCodes
@@ -21,7 +22,9 @@ from tessella.versions.version import Version
 
 _CODES = ("codes", "offsets", "block_terms")
 _TILES = ("tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
+_GROUPS = ("group_codes", "group_offsets", "group_scales", "group_radii")
 _POSTINGS = ("positions", "impacts", "slots", "starts", "scales", "block_lists")
+TERMS_BEFORE_FORMAT_4 = 4  # of a block: the tail is not among them
 _BEFORE_FORMAT_3 = {"places": "positions", "tile_places": "tile_members"}
 
 
@@ -54,9 +57,10 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
         arrays |= {name: getattr(segment.codes, name) for name in _CODES}
         arrays |= {name: getattr(segment.postings, name) for name in _POSTINGS}
         if segment.tiles is not None:
-            tiles, coded = segment.tiles, segment.tiles.coded
+            tiles, coded, groups = segment.tiles, segment.tiles.coded, segment.tiles.groups
             parts = (tiles.members, tiles.starts, tiles.radii, coded.codes, coded.offsets, coded.scales)
             arrays |= dict(zip(_TILES, parts, strict=True))
+            arrays |= dict(zip(_GROUPS, (groups.codes, groups.offsets, groups.scales, tiles.group_radii), strict=True))
     return arrays, facts
 
 
@@ -71,7 +75,8 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         plan = (
             plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
         )  # files of format 1 have no plan
-        _check_names(arrays, n, texts, fitted.tiling is not None)
+        grouped = "group_codes" in arrays or fitted.tiling is None  # as from format 4 on
+        _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
         if not n:
             return Version((), fitted, texts, number, 0, plan)
         codes = ExactCodes(*(arrays[part] for part in _CODES))
@@ -80,11 +85,16 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         _checks.expect(arrays["rows"], "rows", np.int32, (n,))
         _checks.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
-        codes.check(arrays["factors"], fitted.rotate, fitted.axes)
+        if codes.block_terms.shape == (len(codes.block_terms), TERMS_BEFORE_FORMAT_4):
+            codes = ExactCodes.of(arrays["factors"], fitted.rotate, fitted.axes)
+        else:
+            codes.check(arrays["factors"], fitted.rotate, fitted.axes)
         postings.check(n, codes.longest)
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)
-        tiles = None if fitted.tiling is None else _restore_tiles(arrays, fitted.tiling)
+        tiles = None
+        if fitted.tiling is not None:
+            tiles = (_restore_tiles if grouped else _regroup_tiles)(arrays, fitted.tiling)
         segment = Segment.from_ordered(
             arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, tiles
         )
@@ -93,10 +103,10 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
     return Version((segment,), fitted, texts, number, n, plan)
 
 
-def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool) -> None:
+def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool, grouped: bool) -> None:
     wanted = {"basis", "spectrum"}
     if tiled:
-        wanted |= {"centres", *(_TILES if n else ())}
+        wanted |= {"centres", *(_TILES if n else ()), *(_GROUPS if n and grouped else ())}
     if n:
         wanted |= {"factors", "is_new", "rows", *_CODES, *_POSTINGS}
         wanted |= {"id_bytes", "id_ends"} if texts else {"ids"}
@@ -141,6 +151,19 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
 
 def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
     members, starts, radii, *coded = (arrays[name] for name in _TILES)
-    tiles = TiledItems(members, starts, TileCodes(*coded), radii)
+    *groups, group_radii = (arrays[name] for name in _GROUPS)
+    tiles = TiledItems(members, starts, radii, TileCodes(*coded), TileCodes(*groups), group_radii)
     tiles.check(arrays["factors"], tiling)
     return tiles
+
+
+def _regroup_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
+    """Before format 4, the members of a tile stood one after another by falling norm, and `starts` counted them."""
+    members, starts, n = arrays["tile_members"], arrays["tile_starts"], len(arrays["factors"])
+    _checks.expect(members, "tile_members", np.int32, (len(members),))
+    _checks.expect(starts, "tile_starts", np.int32, (len(tiling.centres) + 2,))
+    if starts[0] != 0 or starts[-1] != len(members) or (np.diff(starts) < 0).any():
+        raise ValueError("tiles leave the arrays")
+    if not np.array_equal(np.unique(members), np.arange(n)) or len(members) > 2 * n:
+        raise ValueError("tiles do not hold every item")
+    return TiledItems.of(arrays["factors"], tiling, members, np.diff(starts), thread_count(None))
