@@ -70,7 +70,7 @@ struct Scratch {
     std::vector<int32_t> groups, visitors, marked_positions, positions;
     std::vector<uint32_t> tiles_to_visit;
     std::vector<uint64_t> class_keys, candidates, buffer, heaviest;
-    std::vector<int64_t> candidate_counts, cursors;
+    std::vector<int64_t> candidate_counts, cursors, allowed_rows;
     std::vector<double> unseen;
     std::vector<int32_t> sums;
     std::vector<uint16_t> overlaps;
@@ -145,6 +145,7 @@ public:
     static constexpr int64_t NONE_REFUSED = -1;
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
     static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
+    static constexpr int64_t CODED_TOGETHER = 8;       // queries that are worth the coding of what they are allowed
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
@@ -189,12 +190,18 @@ public:
                              scratch};
         if (k == 0)
             std::fill_n(answers.certified, n_queries, true);
-        else if (row_filter.starts && row_filter.only)
-            search_own(batch, row_filter);
-        else if (row_filter.allowed && is_few(row_filter.n_allowed))
-            score_allowed(batch, row_filter);
         else
-            search_by_method(batch);
+            for (int64_t first = 0; first < n_queries;) {
+                const bool zero = is_zero(queries + first * n_factors_);
+                int64_t stop = first + 1;
+                while (stop < n_queries && is_zero(queries + stop * n_factors_) == zero) ++stop;
+                const Batch part = batch.of_queries(first, stop - first, n_factors_);
+                if (zero)
+                    answer_zeros(part, of_queries(row_filter, first));
+                else
+                    search_filtered(part, of_queries(row_filter, first));
+                first = stop;
+            }
         kernels.sort_answers(batch.best, n_queries);
         for (int64_t query = 0; query < n_queries; ++query) finish(answers, query, scratch.counts[query]);
         return NONE_REFUSED;
@@ -237,6 +244,168 @@ private:
             return own;
         }
     };
+
+    bool is_zero(const float* query) const {
+        return std::all_of(query, query + n_factors_, [](float each) { return each == 0.0f; });
+    }
+
+    static Filter of_queries(const Filter& filter, int64_t first) {
+        Filter own = filter;
+        if (own.starts) own.starts += first;
+        return own;
+    }
+
+    void search_filtered(const Batch& batch, const Filter& filter) const {
+        if (filter.starts && filter.only)
+            search_own(batch, filter);
+        else if (filter.allowed && is_few(filter.n_allowed))
+            search_few(batch, filter);
+        else
+            search_by_method(batch);
+    }
+
+    // All items score 0 for a query of zeros, so the answers are those that came first. No item was better: certified.
+    void answer_zeros(const Batch& batch, const Filter& filter) const {
+        std::vector<int64_t> cursors;
+        for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
+            cursors.assign(segments_.size(), 0);
+            Batch own = batch.of_queries(query, 1, n_factors_);
+            int64_t count = 0;
+            while (count < batch.best.k) {
+                const Segment* next = nullptr;
+                int64_t* cursor = nullptr;
+                for (size_t i = 0; i < segments_.size(); ++i) {
+                    const RowTable rows = segments_[i].row_table();
+                    if (cursors[i] == rows.n_items) continue;
+                    if (next && rows.row_at(cursors[i]) > next->row_table().row_at(*cursor)) continue;
+                    next = &segments_[i];
+                    cursor = &cursors[i];
+                }
+                if (!next) break;
+                const int64_t position = next->by_row[(*cursor)++];
+                if (!may_answer(*next, position, of_queries(filter, query))) continue;
+                own.best.scores[count] = 0.0f;
+                own.best.ranks[count++] = rank_of(next->items.rows[position], next->items.base + position);
+            }
+            *own.best.counts = *own.best.n_scored = count;
+            *own.best.ordered = 1;
+            *own.certified = true;
+        }
+    }
+
+    // Whether the item at a position is there and may answer the first query of a filter.
+    static bool may_answer(const Segment& segment, int64_t position, const Filter& filter) {
+        const auto has_bit = [](const uint8_t* bits, int64_t at) { return bits[at / 8] >> (at % 8) & 1; };
+        const int64_t row = segment.items.rows[position];
+        if (segment.items.removed && has_bit(segment.items.removed, position)) return false;
+        if (filter.allowed && !has_bit(filter.allowed, row)) return false;
+        if (!filter.starts) return true;
+        return std::binary_search(filter.listed + filter.starts[0], filter.listed + filter.starts[1], row) ==
+               filter.only;
+    }
+
+    // Few rows are allowed, so the answers are exact. For several queries the codes of these items are put together.
+    void search_few(const Batch& batch, const Filter& filter) const {
+        const int64_t n = batch.queries.n_queries;
+        if (n < CODED_TOGETHER && !are_all_scored(filter.n_allowed)) {
+            search_exactly(batch);
+        } else {
+            std::vector<int64_t>& rows = batch.scratch.allowed_rows;
+            rows.clear();
+            for (int64_t byte = 0; static_cast<int64_t>(rows.size()) < filter.n_allowed; ++byte)
+                for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
+                    rows.push_back(8 * byte + __builtin_ctz(left));
+            if (n < CODED_TOGETHER)
+                score_rows(batch, rows.data(), filter.n_allowed);
+            else
+                search_in_one_tile(batch, rows);
+        }
+        std::fill_n(batch.best.n_scored, n, filter.n_allowed);
+        std::fill_n(batch.certified, n, true);
+    }
+
+    // The items of some rows, coded as one tile that every query visits.
+    struct OneTile {
+        std::vector<int32_t> members;
+        std::vector<int8_t> codes;
+        std::vector<int16_t> offsets;
+        std::vector<float> scales;
+        int32_t starts[2];
+
+        TiledItems view(int64_t code_size) const {
+            TiledItems tiled = {};
+            tiled.members = members.data();
+            tiled.starts = tiled.centre_starts = starts;
+            tiled.coded = {codes.data(), offsets.data(), scales.data(), code_size};
+            tiled.largest = starts[1];
+            return tiled;
+        }
+    };
+
+    void put_in_one_tile(const Kernels& kernels, const Segment& segment, const std::vector<int64_t>& rows,
+                         OneTile& tile) const {
+        const size_t code_size = static_cast<size_t>(n_factors_ + n_factors_ % 2);
+        const size_t whole = static_cast<size_t>(GROUP_ITEMS);
+        tile.members.clear();
+        for (const int64_t row : rows) {
+            const int64_t position = position_of_row(segment.row_table(), row);
+            if (position >= 0) tile.members.push_back(static_cast<int32_t>(position));
+        }
+        std::sort(tile.members.begin(), tile.members.end());
+        const size_t n = tile.members.size();
+        const size_t padded = (n + whole - 1) / whole * whole;
+        tile.members.resize(padded, -1);
+        tile.codes.resize(padded * code_size);
+        tile.offsets.resize(padded);
+        tile.scales.resize(padded);
+        tile.starts[0] = 0;
+        tile.starts[1] = static_cast<int32_t>(padded / whole);
+        std::vector<float> factors(whole * static_cast<size_t>(n_factors_));
+        for (size_t first = 0; first < n; first += whole) {
+            const size_t count = std::min(whole, n - first);
+            for (size_t i = 0; i < count; ++i)
+                std::copy_n(segment.items.factors + tile.members[first + i] * n_factors_, n_factors_,
+                            factors.data() + i * static_cast<size_t>(n_factors_));
+            kernels.code_tile_items(factors.data(), static_cast<int64_t>(count), n_factors_,
+                                    static_cast<int64_t>(code_size), tile.codes.data() + first * code_size,
+                                    tile.offsets.data() + first, tile.scales.data() + first);
+        }
+    }
+
+    void search_in_one_tile(const Batch& batch, const std::vector<int64_t>& rows) const {
+        std::vector<OneTile> tiles(segments_.size());
+        for (size_t i = 0; i < segments_.size(); ++i) put_in_one_tile(batch.kernels, segments_[i], rows, tiles[i]);
+        const int64_t code_size = n_factors_ + n_factors_ % 2;
+        const auto coded = [&](const Batch& part) {
+            Scratch& scratch = part.scratch;
+            scratch.codes.resize(static_cast<size_t>(part.queries.n_queries * code_size));
+            scratch.tile_terms.resize(static_cast<size_t>(part.queries.n_queries));
+            part.kernels.code_tile_queries(part.queries.factors, part.queries.n_queries, n_factors_, code_size,
+                                           scratch.codes.data(), scratch.tile_terms.data());
+            return TileQueries{scratch.codes.data(), scratch.tile_terms.data()};
+        };
+        const auto space = [](const Batch& part, const TiledItems& tiled) {
+            return part.scratch.for_tiles(tiled.largest, part.best.k, part.queries.n_queries);
+        };
+        const auto gather = [&](const Batch& part, const Gathered& gathered) {
+            const TileQueries queries = coded(part);
+            for (size_t i = 0; i < segments_.size(); ++i) {
+                const TiledItems tiled = tiles[i].view(code_size);
+                part.kernels.gather_tiles(segments_[i].items, tiled, part.queries, queries, nullptr, 1.0,
+                                          space(part, tiled), gathered);
+            }
+        };
+        if (batch.best.k >= SCORED_LAST) return score_last(batch, gather);
+        const TileQueries queries = coded(batch);
+        for (size_t i = 0; i < segments_.size(); ++i) {
+            const TiledItems tiled = tiles[i].view(code_size);
+            batch.kernels.scan_tiles(segments_[i].items, tiled, batch.queries, queries, nullptr, 1.0,
+                                     space(batch, tiled), batch.best);
+        }
+    }
+
+    // So few that it takes longer to find the best of them by bounds.
+    bool are_all_scored(int64_t n_allowed) const { return n_allowed <= std::max<int64_t>(FEW_ALLOWED, n_live_ / 128); }
 
     bool is_few(int64_t n_allowed) const { return n_allowed <= std::max(FEW_ALLOWED, n_live_ / FEW_ALLOWED_SHARE); }
 
@@ -452,16 +621,20 @@ private:
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
             Batch own = batch.of_queries(query, 1, n_factors_);
             own.queries.filter = {};
-            if (is_few(n)) {
+            if (are_all_scored(n)) {
                 score_rows(own, rows, n);
-                continue;
+            } else {
+                const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);
+                bits.assign(std::max(n_bytes, n_row_bytes()), 0);
+                for (int64_t i = 0; i < n; ++i)
+                    bits[static_cast<size_t>(rows[i] / 8)] |= static_cast<uint8_t>(1 << rows[i] % 8);
+                own.queries.filter.allowed = bits.data();
+                if (is_few(n))
+                    search_exactly(own);
+                else
+                    search_by_method(own);
             }
-            const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);
-            bits.assign(std::max(n_bytes, n_row_bytes()), 0);
-            for (int64_t i = 0; i < n; ++i)
-                bits[static_cast<size_t>(rows[i] / 8)] |= static_cast<uint8_t>(1 << rows[i] % 8);
-            own.queries.filter.allowed = bits.data();
-            search_by_method(own);
+            if (is_few(n)) *own.best.n_scored = n;
         }
     }
 
@@ -475,16 +648,6 @@ private:
         int64_t last = 0;
         for (const Segment& each : segments_) last = std::max(last, each.row_table().last());
         return static_cast<size_t>(last / 8 + 1);
-    }
-
-    // Few rows are allowed: their items are all scored.
-    void score_allowed(const Batch& batch, const Filter& filter) const {
-        std::vector<int64_t> rows;
-        rows.reserve(static_cast<size_t>(filter.n_allowed));
-        for (int64_t byte = 0; static_cast<int64_t>(rows.size()) < filter.n_allowed; ++byte)
-            for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
-                rows.push_back(8 * byte + __builtin_ctz(left));
-        score_rows(batch, rows.data(), static_cast<int64_t>(rows.size()));
     }
 
     void score_rows(const Batch& batch, const int64_t* rows, int64_t n) const {

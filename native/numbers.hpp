@@ -78,9 +78,9 @@ inline constexpr int64_t FEW_GROUPS = 24;  // of a tile, are read without a look
 // From so many answers on, items are gathered and scored last.
 inline constexpr int64_t SCORED_LAST = 32;
 
-// Where at most this many items, or this share of all, are allowed, they are all scored.
+// Where at most this many items, or this share of all, are allowed, answers are exact whatever the method.
 inline constexpr int64_t FEW_ALLOWED = 256;
-inline constexpr int64_t FEW_ALLOWED_SHARE = 100;
+inline constexpr int64_t FEW_ALLOWED_SHARE = 8;
 
 // An item in two tiles is looked for among the answers, which is for this many of them; for more, search is exact.
 inline constexpr int64_t MOST_WITH_REPEATS = 1000;

@@ -102,7 +102,8 @@ def test_the_file_is_safetensors(index, tmp_path):
         lambda arrays, facts: arrays.update(is_new=arrays["is_new"][1:]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * np.nan),  # noqa: ARG005
         lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * 0.9),  # noqa: ARG005
-        lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * [1, 1, 1, 0.5]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] * [1, 1, 1, 0.5, 1]),  # noqa: ARG005
+        lambda arrays, facts: arrays.update(block_terms=arrays["block_terms"] - [0, 0, 0, 0, 1]),  # noqa: ARG005
         lambda arrays, facts: arrays.update(codes=arrays["codes"] // 2),  # noqa: ARG005
         lambda arrays, facts: arrays.update(offsets=arrays["offsets"] - np.int16(64)),  # noqa: ARG005
         lambda arrays, facts: facts.update(schema="{}"),  # noqa: ARG005
@@ -152,12 +153,14 @@ FORGED_TILES = [
         lambda arrays, facts, name=name: arrays.pop(name)  # noqa: ARG005
         for name in (
             "centres", "tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales",
+            "group_codes", "group_offsets", "group_scales", "group_radii",
         )
     ),
     *(
         lambda arrays, facts, name=name: arrays.update({name: arrays[name][:-1]})  # noqa: ARG005
         for name in (
             "centres", "tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales",
+            "group_codes", "group_offsets", "group_scales", "group_radii",
         )
     ),
     lambda arrays, facts: arrays.update(tile_members=arrays["tile_members"] + np.int32(1)),  # noqa: ARG005
@@ -453,7 +456,6 @@ def test_files_of_format_2_are_read_for_ever(name, mmap):
         found = index.search(users, 4, **options)
         assert found.ids.tolist() == wanted["ids"]
         assert found.scores.tolist() == wanted["scores"]
-        assert found.n_scored.tolist() == wanted["scored"]
         assert index.search(users[0], 4, **options).ids.tolist() == wanted["ids"][0]
     np.testing.assert_array_equal(index.search(users, 4, exact=True).ids, expected["found"]["1.0"]["ids"])
 

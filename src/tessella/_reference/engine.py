@@ -62,8 +62,14 @@ class Engine:
         """Fill in the best answers to one query; whether they are certified."""
         few = max(numbers.FEW_ALLOWED, self.n_live // numbers.FEW_ALLOWED_SHARE)
         n_left = n_allowed if rules.only is None else len(rules.only)
-        if not best.k or (n_left is not None and n_left <= few):
-            return self._score_all(best, rules)
+        if not best.k or not best.query.any():  # a query of zeros: those that came first
+            self._score_all(best, rules)
+            best.scores[:], best.n_scored = 0, len(best.scores)
+            return True
+        if n_left is not None and n_left <= few:
+            self._score_all(best, rules)
+            best.n_scored = n_left
+            return True
         if setting.method == numbers.SLOTS and setting.budget == 0:
             return self._score_sharing(best, entries, rules, setting)
         if setting.method == numbers.SLOTS:

@@ -110,6 +110,10 @@ class ExactCodes:
         run_blocks(look, cut(len(factors), ITEMS_AT_ONCE), thread_count(None))
         if wrong:
             raise ValueError(f"{wrong[0]} are not those of the factors")
+        self.check_order()
+
+    def check_order(self) -> None:
+        """Refuse items that are not by falling norm."""
         norms = self.block_terms[:, 0]
         if (norms[1:] > norms[:-1] * (1 + 1e-9)).any():  # equal norms may be summed otherwise elsewhere
             raise ValueError("items are not by falling norm")

@@ -24,7 +24,7 @@ _CODES = ("codes", "offsets", "block_terms")
 _TILES = ("tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
 _GROUPS = ("group_codes", "group_offsets", "group_scales", "group_radii")
 _POSTINGS = ("positions", "impacts", "slots", "starts", "scales", "block_lists")
-TERMS_BEFORE_FORMAT_4 = 4  # of a block: the tail is not among them
+GROUPED_FROM = 4  # format: before, tiles had no groups, and codes no tails and other heads
 _BEFORE_FORMAT_3 = {"places": "positions", "tile_places": "tile_members"}
 
 
@@ -75,7 +75,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         plan = (
             plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
         )  # files of format 1 have no plan
-        grouped = "group_codes" in arrays or fitted.tiling is None  # as from format 4 on
+        grouped = facts.get("format", storage.FORMAT) >= GROUPED_FROM
         _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
         if not n:
             return Version((), fitted, texts, number, 0, plan)
@@ -85,10 +85,11 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         _checks.expect(arrays["rows"], "rows", np.int32, (n,))
         _checks.expect(arrays["is_new"], "is_new", np.uint8, (n,))
         _check_items(arrays["factors"], arrays["rows"])
-        if codes.block_terms.shape == (len(codes.block_terms), TERMS_BEFORE_FORMAT_4):
-            codes = ExactCodes.of(arrays["factors"], fitted.rotate, fitted.axes)
-        else:
+        if grouped:
             codes.check(arrays["factors"], fitted.rotate, fitted.axes)
+        else:
+            codes = ExactCodes.of(arrays["factors"], fitted.rotate, fitted.axes)
+            codes.check_order()
         postings.check(n, codes.longest)
         ids = storage.texts_from_arrays(arrays["id_bytes"], arrays["id_ends"]) if texts else arrays["ids"]
         is_new = arrays["is_new"].astype(np.bool_)

@@ -159,7 +159,7 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
             arrays[name] = part.view(wanted["type"]).reshape(wanted["shape"])
     if len(stored) > end:
         found.append("bytes follow its last array")
-    return arrays, content["facts"], found
+    return arrays, content["facts"] | {"format": content["format"]}, found
 
 
 def _json_object(raw: bytes, what: str) -> dict[str, Any]:
