@@ -23,6 +23,7 @@ from tessella.retrieval.plan import EXACT_PLAN, TILES_PLAN, Exact, Method, Plan
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.search.candidates import overlaps
 from tessella.search.explain import explain
+from tessella.search.filters import PreparedFilter
 from tessella.search.route import LARGEST_K, search
 from tessella.search.tuning import checked_queries, choose, may_gain, planned_again, tiles_to_rebuild, tuned
 from tessella.versions import storage
@@ -356,6 +357,38 @@ class Index:
         _checks.products_fit(factor, version.longest, "query")
         item = _checks.ids([item_id], 1)
         return explain(version, factor[0], item[0].item(), int(version.positions_of(item)[0]))
+
+    def filter(self, *, exclude: Any = None, allow: Any = None) -> PreparedFilter:
+        """A filter that is resolved once, for any number of searches.
+
+        Ids are looked up here, and again by the next search that uses the filter after the index has changed. So a
+        filter is never out of date, and a long list costs nothing in each search. It holds copies of what is passed.
+
+        Parameters
+        ----------
+        exclude, allow
+            As for `search`: for all queries, or one for each of as many queries as later searches have.
+
+        Returns
+        -------
+        filter : PreparedFilter
+            To pass as ``allow``, or as ``exclude`` if it only excludes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> index = ts.Index.build(np.eye(3))
+        >>> in_stock = index.filter(allow=[1, 2, 3])
+        >>> index.search([3.0, 2.0, 1.0], k=3, allow=in_stock).ids
+        array([ 1,  2, -1])
+        >>> index.add([[1.0, 1.0, 1.0]], ids=[3])
+        >>> index.search([3.0, 2.0, 1.0], k=3, allow=in_stock).ids
+        array([3, 1, 2])
+        """
+        if exclude is None and allow is None:
+            raise ValueError("a filter needs exclude, allow or both, but neither was passed.")
+        return PreparedFilter(self._version, exclude, allow)
 
     @property
     def plan(self) -> Plan:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._kernels import core
+from tessella._reference import Lists
 from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.plan import Setting
 from tessella.retrieval.postings import Entries
@@ -99,3 +100,18 @@ class Engine:
         """The candidates of slots search for one query, at most as many as there is room for, in no order."""
         count = self._handle.choose(query, setting, entries, None, candidates, self._level)
         return candidates[:count]
+
+    def list_ids(
+        self,
+        ids: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        without: Lists | None,
+        rows: NDArray[np.int64],
+        row_starts: NDArray[np.int64],
+    ) -> int:
+        """Turn lists of ids, whole numbers, into ascending lists of rows, less those of `without`.
+
+        Fills `rows`, which has room for every id, and `row_starts`; how many ids are unknown. -1 stands for nothing.
+        """
+        unknown: int = self._handle.list_ids(ids, starts, without, rows, row_starts)
+        return unknown
