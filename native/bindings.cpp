@@ -240,13 +240,18 @@ using ListsArgument = std::tuple<Vector<const int64_t>, Vector<const int64_t>>;
 // Lists to be filled with rows, and where they come from.
 class ListsView {
 public:
-    ListsView(const Vector<const int64_t>& starts, size_t n_entries, const std::optional<ListsArgument>& without,
-              const Vector<int64_t>& rows, const Vector<int64_t>& row_starts)
-        : starts_(starts.data()), rows_(rows.data()), row_starts_(row_starts.data()) {
-        require(starts.size() >= 1, "starts is empty");
-        const size_t n = starts.size() - 1;
-        require_starts(starts, "starts", n, n_entries, false);
-        require_size(rows, "rows", static_cast<size_t>(starts.data()[n] - starts.data()[0]));
+    // Without starts there is one list.
+    ListsView(const std::optional<Vector<const int64_t>>& starts, size_t n_entries,
+              const std::optional<ListsArgument>& without, const Vector<int64_t>& rows,
+              const Vector<int64_t>& row_starts)
+        : whole_{0, static_cast<int64_t>(n_entries)},
+          starts_(starts ? starts->data() : whole_),
+          rows_(rows.data()),
+          row_starts_(row_starts.data()) {
+        require(!starts || starts->size() >= 1, "starts is empty");
+        const size_t n = starts ? starts->size() - 1 : 1;
+        if (starts) require_starts(*starts, "starts", n, n_entries, false);
+        require_size(rows, "rows", static_cast<size_t>(starts_[n] - starts_[0]));
         require_size(row_starts, "row_starts", n + 1);
         if (without) {
             const auto& [values, their_starts] = *without;
@@ -262,7 +267,10 @@ public:
         lists.fill(row_of, starts_, n_lists_, without_, rows_, row_starts_);
     }
 
+    ListsView(const ListsView&) = delete;
+
 private:
+    const int64_t whole_[2];
     const int64_t* starts_;
     Lists without_ = {};
     int64_t* rows_;
@@ -343,7 +351,7 @@ public:
     }
 
     // How many ids of the lists are unknown; -1 stands for nothing.
-    int64_t list_ids(Vector<const int64_t> ids, Vector<const int64_t> starts,
+    int64_t list_ids(Vector<const int64_t> ids, const std::optional<Vector<const int64_t>>& starts,
                      const std::optional<ListsArgument>& without, Vector<int64_t> rows,
                      Vector<int64_t> row_starts) const {
         const ListsView lists(starts, ids.size(), without, rows, row_starts);
@@ -445,6 +453,29 @@ void scatter_ids_of(Vector<const int64_t> ids, Vector<int32_t> slots) {
     scatter_ids(ids.data(), static_cast<int64_t>(ids.size()), slots.data(), static_cast<int64_t>(n));
 }
 
+// Whether lists and tuples hold nothing but Python's whole numbers of 64 bits, which are then filled in.
+bool read_ids(nb::handle lists, Vector<int64_t> ids) {
+    require(PyList_Check(lists.ptr()), "lists is not a list");
+    int64_t* next = ids.data();
+    const int64_t* const end = next + ids.size();
+    for (Py_ssize_t i = 0; i < PyList_Size(lists.ptr()); ++i) {
+        PyObject* const list = PyList_GetItem(lists.ptr(), i);
+        const bool is_list = PyList_CheckExact(list);
+        if (!is_list && !PyTuple_CheckExact(list)) return false;
+        const Py_ssize_t n = is_list ? PyList_Size(list) : PyTuple_Size(list);
+        require(n <= end - next, "ids has fewer entries than the lists");
+        for (Py_ssize_t j = 0; j < n; ++j) {
+            PyObject* const number = is_list ? PyList_GetItem(list, j) : PyTuple_GetItem(list, j);
+            int overflow = 0;
+            if (!PyLong_CheckExact(number)) return false;
+            *next++ = PyLong_AsLongLongAndOverflow(number, &overflow);
+            if (overflow) return false;
+        }
+    }
+    require(next == end, "ids has more entries than the lists");
+    return true;
+}
+
 // The positions of ids that are there, the base added; other positions stay as they are.
 void find_ids(nb::handle segment, int64_t base, Vector<const int64_t> wanted, Vector<int64_t> positions) {
     std::vector<nb::object> kept;
@@ -459,7 +490,7 @@ void find_ids(nb::handle segment, int64_t base, Vector<const int64_t> wanted, Ve
 
 // The first column that is not there, as a number among the entries, or -1.
 template <typename Column>
-int64_t list_columns(Vector<const Column> columns, Vector<const int64_t> starts,
+int64_t list_columns(Vector<const Column> columns, const std::optional<Vector<const int64_t>>& starts,
                      std::optional<Vector<const int64_t>> row_of_column, const std::optional<ListsArgument>& without,
                      Vector<int64_t> rows, Vector<int64_t> row_starts) {
     const ListsView lists(starts, columns.size(), without, rows, row_starts);
@@ -514,12 +545,14 @@ NB_MODULE(_native, m) {
           array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
     m.def("scatter_ids", &scatter_ids_of, array("ids"), array("slots"),
           "Fills a table of positions in which ids that lie far apart are found.");
+    m.def("read_ids", &read_ids, "lists"_a, array("ids"),
+          "Fills in the whole numbers of lists and tuples, one after another; whether they hold nothing else.");
     m.def("find_ids", &find_ids, "segment"_a, "base"_a, array("wanted"), array("positions"),
           "Fills in the positions, with the base added, of those ids that are there.");
-    m.def("list_columns", &list_columns<int32_t>, array("columns"), array("starts"), optional("row_of_column"),
+    m.def("list_columns", &list_columns<int32_t>, array("columns"), optional("starts"), optional("row_of_column"),
           optional("without"), array("rows"), array("row_starts"),
           "Turns lists of columns into ascending lists of rows; the first entry that is no column, or -1.");
-    m.def("list_columns", &list_columns<int64_t>, array("columns"), array("starts"), optional("row_of_column"),
+    m.def("list_columns", &list_columns<int64_t>, array("columns"), optional("starts"), optional("row_of_column"),
           optional("without"), array("rows"), array("row_starts"));
     nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")
         .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>,
@@ -530,6 +563,6 @@ NB_MODULE(_native, m) {
              "Fills in answers to all queries; returns -1, or the first query that is not finite or too long.")
         .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("row_filter"),
              array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.")
-        .def("list_ids", &BoundEngine::list_ids, array("ids"), array("starts"), optional("without"), array("rows"),
+        .def("list_ids", &BoundEngine::list_ids, array("ids"), optional("starts"), optional("without"), array("rows"),
              array("row_starts"), "Turns lists of ids into ascending lists of rows; how many ids are unknown.");
 }

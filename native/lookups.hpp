@@ -84,13 +84,15 @@ public:
 
 private:
     static constexpr int64_t MANY = 256;
+    static constexpr int64_t MOST_IN_BUCKETS = 4096;
+    static constexpr int32_t FULL_BUCKET = 16;
 
     // Sorts rows and leaves out repeated ones. Many rows that lie close together are marked and read off.
     int64_t* in_order(int64_t* begin, int64_t* end, int64_t last) {
         const int64_t n = end - begin;
         const int64_t n_words = last / 64 + 1;
         if (n < MANY || n_words > 4 * n) {
-            std::sort(begin, end);
+            if (n > MOST_IN_BUCKETS || !sort_in_buckets(begin, n, last)) std::sort(begin, end);
             return std::unique(begin, end);
         }
         marks_.assign(static_cast<size_t>(n_words), 0);
@@ -99,6 +101,27 @@ private:
             for (uint64_t left = marks_[static_cast<size_t>(word)]; left; left &= left - 1)
                 *begin++ = 64 * word + __builtin_ctzll(left);
         return begin;
+    }
+
+    // About as many buckets as rows, so that few rows are left to be put in order within each. If rows crowd together,
+    // it says so, and they stay in some order.
+    bool sort_in_buckets(int64_t* rows, int64_t n, int64_t last) {
+        int shift = 0;
+        while (last >> shift >= n) ++shift;
+        ends_.assign(static_cast<size_t>((last >> shift) + 2), 0);
+        int32_t* const ends = ends_.data();
+        for (int64_t i = 0; i < n; ++i)
+            if (++ends[(rows[i] >> shift) + 1] > FULL_BUCKET) return false;
+        for (size_t bucket = 1; bucket < ends_.size(); ++bucket) ends[bucket] += ends[bucket - 1];
+        placed_.resize(static_cast<size_t>(n));
+        for (int64_t i = 0; i < n; ++i) placed_[static_cast<size_t>(ends[rows[i] >> shift]++)] = rows[i];
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t row = placed_[static_cast<size_t>(i)];
+            int64_t at = i;
+            for (; at > 0 && rows[at - 1] > row; --at) rows[at] = rows[at - 1];
+            rows[at] = row;
+        }
+        return true;
     }
 
     static int64_t* less(int64_t* begin, int64_t* end, const Lists& without, int64_t list) {
@@ -113,6 +136,8 @@ private:
     }
 
     std::vector<uint64_t> marks_;
+    std::vector<int32_t> ends_;
+    std::vector<int64_t> placed_;
 };
 
 struct RowTable {

@@ -77,11 +77,12 @@ class NativeCore(Protocol):
         level: int,
     ) -> None: ...
     def scatter_ids(self, ids: NDArray[np.int64], slots: NDArray[np.int32]) -> None: ...
+    def read_ids(self, lists: list[Any], ids: NDArray[np.int64]) -> bool: ...
     def find_ids(self, segment: Any, base: int, wanted: NDArray[Any], positions: NDArray[np.int64]) -> None: ...
     def list_columns(
         self,
         columns: Pointers,
-        starts: NDArray[np.int64],
+        starts: NDArray[np.int64] | None,
         row_of_column: NDArray[np.int64] | None,
         without: _reference.Lists | None,
         rows: NDArray[np.int64],

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._kernels import levels_to_the_caller
+from tessella._kernels import core, levels_to_the_caller
 
 _SEQUENCES = (list, tuple, set, frozenset, range, np.ndarray)
 _NONE = type(None)
@@ -80,6 +80,12 @@ def is_sequence(kind: type) -> bool:
     return issubclass(kind, _SEQUENCES) or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
 
 
+def plain_numbers(lists: list[Any], count: int) -> NDArray[np.int64] | None:
+    """All ids of lists and tuples, if these are Python's own and hold Python's whole numbers; otherwise None."""
+    numbers = np.empty(count, np.int64)
+    return numbers if core().kernels.read_ids(lists, numbers) else None
+
+
 def flat_ids(values: Any, kinds: set[type], name: str) -> NDArray[Any]:
     """An array of the ids in a flat sequence of values of some types; None, which stands for no answer, is left out."""
     if _NONE in kinds:
@@ -143,10 +149,14 @@ def columns_fit(shape: tuple[int, ...], name: str, n_queries: int | None, n_colu
     """Refuse a matrix or mask that has not a row for each query, or no column for each item or column id."""
     rows = shape[0] if n_queries is None else n_queries
     wanted = (n_columns,) if len(shape) == 1 else (rows, n_columns)
-    if shape != wanted:
-        way_out = f"pass {name}=(matrix, column_ids) to say which item each column is" if whose == "item" else ""
-        column = f"column j is item index.ids[j]; {way_out}" if way_out else "column j is item column_ids[j]"
-        raise ValueError(f"{name} has shape {shape}, but must have shape {wanted}: {column}.")
+    if shape == wanted:
+        return
+    reason = "a row is for a query"
+    if shape[-1] != n_columns and whose == "item":
+        reason = f"column j is item index.ids[j]; pass {name}=(matrix, column_ids) to say which item each column is"
+    elif shape[-1] != n_columns:
+        reason = "column j is item column_ids[j]"
+    raise ValueError(f"{name} has shape {shape}, but must have shape {wanted}: {reason}.")
 
 
 def refuse_moved_columns(name: str) -> NoReturn:

@@ -6,7 +6,7 @@ Each function has the name, the arrays and the result of its native counterpart,
 from tessella._reference.arithmetic import inner_products
 from tessella._reference.codes import code_items, code_tile_items
 from tessella._reference.engine import Engine
-from tessella._reference.ids import Lists, find_ids, list_columns, scatter_ids
+from tessella._reference.ids import Lists, find_ids, list_columns, read_ids, scatter_ids
 from tessella._reference.mapping import (
     count_entries,
     counter_slots,
@@ -36,6 +36,7 @@ __all__ = [
     "nearest_tiles",
     "place_entries",
     "prepare",
+    "read_ids",
     "scatter_ids",
     "ternary_tiles",
     "window_slots",

@@ -133,12 +133,13 @@ class Engine:
     def list_ids(
         self,
         ids: NDArray[np.int64],
-        starts: NDArray[np.int64],
+        starts: NDArray[np.int64] | None,
         without: Lists | None,
         rows: NDArray[np.int64],
         row_starts: NDArray[np.int64],
     ) -> int:
         """Turn lists of ids into ascending lists of rows; how many ids are unknown. -1 stands for nothing."""
+        starts = np.array([0, len(ids)]) if starts is None else starts
         wanted = ids[starts[0] : starts[-1]]
         found = np.full(len(wanted), -1)
         for segment in self.segments:

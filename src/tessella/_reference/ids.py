@@ -1,5 +1,6 @@
 """Where items are, by their ids, and the lists of rows that filters are made of."""
 
+import itertools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,6 +9,17 @@ from numpy.typing import NDArray
 Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # one list after another, and where each begins
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def read_ids(lists: list[Any], ids: NDArray[np.int64]) -> bool:
+    """Fill in the ids of lists and tuples, one after another; whether they hold only Python's numbers of 64 bits."""
+    if any(type(part) is not list and type(part) is not tuple for part in lists):
+        return False
+    flat = list(itertools.chain.from_iterable(lists))
+    if any(type(number) is not int or not -(2**63) <= number < 2**63 for number in flat):
+        return False
+    ids[:] = flat
+    return True
 
 
 def scatter_ids(ids: NDArray[np.int64], slots: NDArray[np.int32]) -> None:
@@ -59,13 +71,17 @@ def _homes(ids: NDArray[np.int64], n_slots: int) -> NDArray[np.int64]:
 
 def list_columns(
     columns: NDArray[Any],
-    starts: NDArray[np.int64],
+    starts: NDArray[np.int64] | None,
     row_of_column: NDArray[np.int64] | None,
     without: Lists | None,
     rows: NDArray[np.int64],
     row_starts: NDArray[np.int64],
 ) -> int:
-    """Turn lists of columns, or of rows, into ascending lists of rows; the first entry that is no column, or -1."""
+    """Turn lists of columns, or of rows, into ascending lists of rows; the first entry that is no column, or -1.
+
+    Without starts there is one list.
+    """
+    starts = np.array([0, len(columns)]) if starts is None else starts
     given = columns[starts[0] : starts[-1]].astype(np.int64)
     if row_of_column is None:
         fill_lists(given, starts, without, rows, row_starts)

@@ -159,6 +159,10 @@ Given: TypeAlias = Selection | PreparedFilter
 
 def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Filter | LazyFilter:
     """The rows that may answer each of some queries."""
+    if n_queries == 1 and allow is None:
+        one = _of_one(version, exclude)
+        if one is not None:
+            return one
     if allow is None and not isinstance(exclude, PreparedFilter):  # as most filters are
         read = selection(version, exclude, "exclude", n_queries)
         if n_queries == 1 or read.n_queries is not None:
@@ -177,6 +181,24 @@ def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Fi
             else:
                 parts.append(_Part.of(version, name, read))
     return _combined(version, n_queries, parts, own)
+
+
+def _of_one(version: Version, exclude: Any) -> Filter | None:
+    """The filter of one query that excludes a list of whole numbers, by the shortest way; None for all others."""
+    kind, engine = type(exclude), version.engine
+    if version.text_ids:
+        return None
+    if kind is list:
+        ids = np.empty(len(exclude), np.int64)
+        if not engine.read_ids([exclude], ids):
+            return None
+    elif kind is np.ndarray and exclude.dtype == np.int64 and exclude.ndim == 1 and exclude.flags.c_contiguous:
+        ids = exclude
+    else:
+        return None
+    rows, starts = np.empty(len(ids), np.int64), np.empty(2, np.int64)
+    unknown = engine.list_ids(ids, None, None, rows, starts)
+    return None if 2 * unknown > len(ids) else Filter(None, 0, rows, starts, only=False)
 
 
 def given(version: Version, value: Any, name: str, n_queries: int) -> Given | None:

@@ -1,7 +1,6 @@
 """Selections: items that a caller names, for all queries or for each, in whichever form; and the rows these have."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
@@ -74,7 +73,7 @@ class Ids:
 class Sequences:
     """A sequence of ids for each query, as the caller has them; read when they are needed."""
 
-    parts: Sequence[Any]
+    parts: list[Any]
     name: str
     quiet: bool = False
 
@@ -109,6 +108,8 @@ class Sequences:
         kinds = set(map(type, self.parts))
         if kinds <= _PLAIN:
             values, lengths = self._values()
+        elif kinds == {np.ndarray} and {(part.dtype, part.ndim) for part in self.parts} == {(_INT64, 1)}:
+            values, lengths = np.concatenate(self.parts), np.fromiter(map(len, self.parts), np.int64, len(self.parts))
         else:
             arrays = [self._array(part) for part in self.parts]
             filled = [array for array in arrays if len(array)]
@@ -121,6 +122,9 @@ class Sequences:
     def _values(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of lists of Python's, and how many each has."""
         lengths = np.fromiter(map(len, self.parts), np.int64, len(self.parts))
+        numbers = _checks.plain_numbers(self.parts, int(lengths.sum()))
+        if numbers is not None:
+            return numbers, lengths
         flat = list(itertools.chain.from_iterable(self.parts))
         kinds = set(map(type, flat))
         if _NONE in kinds:
@@ -134,8 +138,6 @@ class Sequences:
 
     def _array(self, part: Any) -> NDArray[Any]:
         """The ids of one query."""
-        if type(part) is np.ndarray and part.ndim == 1 and part.dtype == np.int64:
-            return part
         found = _read(part, self.name)
         if not isinstance(found, Ids) or found.starts is not None:
             raise ValueError(f"{self.name} has a {type(part).__name__} for a query that is no flat sequence of ids.")
@@ -297,6 +299,7 @@ def rows_less(rows: NDArray[np.int64], starts: NDArray[np.int64], without: Lists
 
 _PLAIN = {list, tuple, set, frozenset, range}
 _NONE = type(None)
+_INT64 = np.dtype(np.int64)
 
 
 def _read(given: Any, name: str) -> Selection:
@@ -307,17 +310,24 @@ def _read(given: Any, name: str) -> Selection:
     if kind is range:
         return Ids(np.arange(given.start, given.stop, given.step), None, name)
     if isinstance(given, list | tuple | set | frozenset):
-        kinds = set(map(type, given))
-        if any(map(_checks.is_sequence, kinds)):
-            if not all(map(_checks.is_sequence, kinds)):
-                raise TypeError(f"{name} holds sequences of ids and other values, but must hold the one or the other.")
-            return Sequences(list(given), name)
-        return Ids(_checks.flat_ids(given, kinds, name), None, name)
+        return _read_values(list(given), name)
     if _checks.is_sparse(given):
         return Columns.of(given, name)
     if not _checks.is_sequence(kind):
         _checks.refuse_filter(given, name)
     return _read_array(_checks.from_library(given, name), name)
+
+
+def _read_values(values: list[Any], name: str) -> Selection:
+    """Ids, or sequences of them."""
+    numbers = _checks.plain_numbers([values], len(values))
+    if numbers is not None:
+        return Ids(numbers, None, name)
+    kinds = set(map(type, values))
+    nested = set(map(_checks.is_sequence, kinds))
+    if len(nested) > 1:
+        raise TypeError(f"{name} holds sequences of ids and other values, but must hold the one or the other.")
+    return Sequences(values, name) if True in nested else Ids(_checks.flat_ids(values, kinds, name), None, name)
 
 
 def _read_array(array: NDArray[Any], name: str) -> Selection:
@@ -326,7 +336,7 @@ def _read_array(array: NDArray[Any], name: str) -> Selection:
     if array.dtype.kind == "b":
         return Mask(array, name)
     if array.dtype.kind == "O" and array.ndim == 1:
-        return _read(array.tolist(), name)
+        return _read_values(array.tolist(), name)
     if array.ndim == 1:
         return Ids(_checks.id_array(array, name), None, name)
     if array.dtype.kind == "O":
