@@ -255,7 +255,9 @@ class Mask:
 
     def _columns(self) -> Columns:
         starts = None if self.mask.ndim == 1 else _starts(np.count_nonzero(self.mask, axis=1))
-        return Columns(np.nonzero(self.mask)[-1], starts, self.mask.shape[-1], self.name, self.ids, self.quiet)
+        return Columns(
+            _indices(np.nonzero(self.mask)[-1]), starts, self.mask.shape[-1], self.name, self.ids, self.quiet
+        )
 
 
 Selection: TypeAlias = Ids | Sequences | Columns | Mask
@@ -310,7 +312,7 @@ def _read(given: Any, name: str) -> Selection:
     if kind is range:
         return Ids(np.arange(given.start, given.stop, given.step), None, name)
     if isinstance(given, list | tuple | set | frozenset):
-        return _read_values(list(given), name)
+        return _read_values(list(given), name, ordered=isinstance(given, list | tuple))
     if _checks.is_sparse(given):
         return Columns.of(given, name)
     if not _checks.is_sequence(kind):
@@ -318,7 +320,7 @@ def _read(given: Any, name: str) -> Selection:
     return _read_array(_checks.from_library(given, name), name)
 
 
-def _read_values(values: list[Any], name: str) -> Selection:
+def _read_values(values: list[Any], name: str, *, ordered: bool = True) -> Selection:
     """Ids, or sequences of them."""
     numbers = _checks.plain_numbers([values], len(values))
     if numbers is not None:
@@ -327,6 +329,8 @@ def _read_values(values: list[Any], name: str) -> Selection:
     nested = set(map(_checks.is_sequence, kinds))
     if len(nested) > 1:
         raise TypeError(f"{name} holds sequences of ids and other values, but must hold the one or the other.")
+    if True in nested and not ordered:
+        raise TypeError(f"{name} is a set of sequences, but must be a list of them, in the order of the queries.")
     return Sequences(values, name) if True in nested else Ids(_checks.flat_ids(values, kinds, name), None, name)
 
 
@@ -349,7 +353,8 @@ def _has_columns(given: Any) -> bool:
     """Whether `given` is a matrix or a mask, which may come with the ids of its columns."""
     if _checks.is_sparse(given):
         return True
-    return bool(_checks.is_sequence(type(given)) and str(getattr(given, "dtype", "")).lower() in ("bool", "boolean"))
+    kind = getattr(given, "dtype", getattr(given, "type", ""))  # as Arrow calls it
+    return _checks.is_sequence(type(given)) and str(kind).lower() in ("bool", "boolean")
 
 
 def _check_shape(
