@@ -330,8 +330,21 @@ class Index:
         counts.eliminate_zeros()
         return counts
 
-    def explain(self, query: ArrayLike, item_id: int | str) -> Explanation:
-        """Why an item is, or is not, an answer to a query.
+    def explain(
+        self,
+        query: ArrayLike,
+        item_id: int | str,
+        k: int = 10,
+        *,
+        method: Method | None = None,
+        exact: bool = False,
+        exclude: Any = None,
+        allow: Any = None,
+    ) -> Explanation:
+        """Why a search did, or did not, return an item.
+
+        Searches as `search` does, and says whether the filter leaves the item out, whether k better items answer, or
+        why the method misses it.
 
         Parameters
         ----------
@@ -339,6 +352,8 @@ class Index:
             A user factor.
         item_id : int or str
             An id in the index.
+        k, method, exact, exclude, allow
+            As for `search`.
 
         Examples
         --------
@@ -346,8 +361,9 @@ class Index:
         >>> import tessella as ts
         >>> rng = np.random.default_rng(0)
         >>> index = ts.Index.build(rng.standard_normal((1000, 16)) * rng.lognormal(0, 1, (1000, 1)))
-        >>> index.explain(rng.standard_normal(16), item_id=7).rank
-        518
+        >>> print(index.explain(rng.standard_normal(16), item_id=7))
+        Item 7 scores 0.00201726 and is number 518 of 1,000.
+        A search for 10 (exact) has no room for it: k of at least 518 is needed.
         """
         version = self._version
         array = _checks.numbers(query, "query")
@@ -356,7 +372,9 @@ class Index:
         factor = _checks.all_factors(array[None], "query", version.fitted.n_factors)
         _checks.products_fit(factor, version.longest, "query")
         item = _checks.ids([item_id], 1)
-        return explain(version, factor[0], item[0].item(), int(version.positions_of(item)[0]))
+        how = method if exact is False else _short_form(method, exact)
+        position = int(version.positions_of(item)[0])
+        return explain(version, factor[0], item[0].item(), position, k, how, exclude, allow)
 
     def filter(self, *, exclude: Any = None, allow: Any = None) -> PreparedFilter:
         """A filter that is resolved once, for any number of searches.
