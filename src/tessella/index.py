@@ -153,12 +153,16 @@ class Index:
             How to search. None follows `plan`.
         exact : bool, default False
             Short for ``method=Exact()``: the answer is the true top k.
-        exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
-            Items that are no answer to a query, such as those a user has seen. Column j is item ``index.ids[j]``. A
-            single query also takes a sequence of ids. Unknown ids are passed over.
-        allow : sequence of ids, or list of n_queries sequences of ids, default None
-            The only items that may be answers, to all queries or to each. Unknown ids are passed over. Where at most
-            256 items, or 1% of all, are allowed, all of them are scored.
+        exclude : ids, list of n_queries sequences of ids, matrix, mask or PreparedFilter, default None
+            Items that are no answer, such as those a user has seen. A flat sequence of ids is for all queries: a list,
+            set, array, or a Series or array of pandas, polars or Arrow. A list of sequences has one for each query, and
+            so has an array of two dimensions; -1 and None name nothing. Unknown ids are passed over, with a warning if
+            most are. A SciPy sparse matrix, whose entries count whatever their values, or a mask of bool has shape
+            (n_queries, n_items) or (n_items,): column j is item ``index.ids[j]``. Once items have been removed, and for
+            columns in another order, pass ``(matrix, column_ids)``.
+        allow : the same forms, default None
+            The only items that may be answers. Where at most 256 items, or 1% of all, are allowed, all of them are
+            scored. `filter` prepares a filter for many searches.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
@@ -230,10 +234,8 @@ class Index:
             How many items to return for each user, as for `search`. Blocks have fewer users where k is large.
         method, exact
             As for `search`.
-        exclude : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
-            Items that are no answer to a user. A CSR matrix is sliced; another is turned into one first.
-        allow : sequence of ids, or list of n_users sequences of ids, default None
-            The only items that may be answers, to all users or to each.
+        exclude, allow
+            As for `search`, for all users or for each of them. Another sparse matrix than CSR is turned into one first.
         out : path or callable, default None
             Where answers go. None returns them. A callable is called with the number of the first user of a block and
             their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
