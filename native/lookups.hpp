@@ -19,10 +19,12 @@ struct IdTable {
     bool scattered;
 };
 
-// Where an id belongs among a power of two of slots.
+// Where an id belongs among a power of two of slots. Every bit of it counts, so ids in steps of any size spread out.
 static inline int64_t home_of_id(int64_t id, int64_t n_slots) {
-    const uint64_t mixed = static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u;
-    return static_cast<int64_t>((mixed >> 32) & static_cast<uint64_t>(n_slots - 1));
+    uint64_t mixed = static_cast<uint64_t>(id);
+    mixed = (mixed ^ mixed >> 33) * 0xFF51AFD7ED558CCDu;
+    mixed = (mixed ^ mixed >> 33) * 0xC4CEB9FE1A85EC53u;
+    return static_cast<int64_t>((mixed ^ mixed >> 33) & static_cast<uint64_t>(n_slots - 1));
 }
 
 // Fills the slots of scattered ids, of which there are fewer than slots.

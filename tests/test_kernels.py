@@ -12,6 +12,7 @@ from tessella import _kernels, _reference
 from tessella._numbers import MOST_CODE_SIZE
 from tessella._reference.arithmetic import scores_of
 from tessella._reference.codes import exact_bounds
+from tessella._reference.ids import _homes
 from tessella.retrieval.codes import Axes, ExactCodes
 from tessella.versions.segment import _table_of
 
@@ -279,3 +280,15 @@ def test_ids_are_found_as_their_reference_finds_them(n, spread, with_removed, se
     assert not np.isin(
         wanted[~there], ids[np.unpackbits(removed, bitorder="little", count=n) == 0] if with_removed else ids
     ).any()
+
+
+@pytest.mark.parametrize("step", [5, 2**16, 2**32, 2**40, 10**9 + 7, 2**20 + 1])
+def test_ids_in_steps_are_found_near_their_homes(step):
+    ids = np.arange(2**12) * step
+    slots = np.empty(2**13, np.int32)
+    for kernels in (native, _reference):
+        kernels.scatter_ids(ids, slots)
+        at = np.flatnonzero(slots >= 0)
+        ways = (at - _homes(ids[slots[at]], len(slots))) % len(slots)
+        assert ways.mean() < 2
+        assert ways.max() < 200

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # one list after another, and where each begins
 
-_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_MIXERS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 
 def read_ids(lists: list[Any], ids: NDArray[np.int64]) -> bool:
@@ -65,8 +65,11 @@ def _found(segment: Any, wanted: NDArray[Any]) -> NDArray[Any]:
 
 
 def _homes(ids: NDArray[np.int64], n_slots: int) -> NDArray[np.int64]:
-    """Where ids belong among a power of two of slots."""
-    return (ids.astype(np.uint64) * _MIXER >> np.uint64(32)).astype(np.int64) & (n_slots - 1)
+    """Where ids belong among a power of two of slots; every bit counts, so ids in steps of any size spread out."""
+    mixed, half = ids.astype(np.uint64), np.uint64(33)
+    for mixer in _MIXERS:
+        mixed = (mixed ^ mixed >> half) * mixer
+    return ((mixed ^ mixed >> half) & np.uint64(n_slots - 1)).astype(np.int64)
 
 
 def list_columns(
