@@ -189,6 +189,11 @@ def test_more_rows_than_are_repeated_are_left_without_a_bit(rng, monkeypatch):
     assert isinstance(made, Filter)
     assert made.n_allowed == 700 - len(out)
     assert index.search(USERS, 8, method=ts.Tiles(1.0), exclude=out).ids.tolist() == expected.ids.tolist()
+    for value in (out, out.tolist(), set(out.tolist())):
+        found = index.search(USERS, 8, method=ts.Tiles(0.2), exclude=value)
+        for user, row, n_scored in zip(USERS, found.ids.tolist(), found.n_scored, strict=True):
+            one = index.search(user, 8, method=ts.Tiles(0.2), exclude=value)
+            assert (one.ids.tolist(), one.n_scored) == (row, n_scored)
 
 
 @pytest.mark.parametrize("level", _kernels.simd_levels())

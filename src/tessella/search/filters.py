@@ -122,20 +122,31 @@ class PreparedFilter:
         return part
 
     def parts(self, version: Version) -> "list[_Part]":
-        """Its rows in a version, resolved if that is another than the last time."""
+        """Its rows in a version."""
+        parts, _ = self._rows_in(version)
+        return parts if self._part is None else [part.of_queries(self._part) for part in parts]
+
+    def shared(self, version: Version) -> Filter | None:
+        """The whole of it, if it is a bit for each row of a version; None if there are lists."""
+        return self._rows_in(version)[1]
+
+    def _rows_in(self, version: Version) -> "tuple[list[_Part], Filter | None]":
+        """What it comes to in a version, looked up if that is another than the last time."""
         self.check(version)
-        made_for, parts = self._resolved.last
+        made_for, rows = self._resolved.last
         if made_for() is not version:
             parts = [_Part.of(version, name, read) for name, read in self._selections.items()]
-            self._resolved.last = weakref.ref(version), parts  # in one step: another thread sees both or neither
-        return parts if self._part is None else [part.of_queries(self._part) for part in parts]
+            made = _combined(version, 1, parts, None) if self.n_queries is None else None
+            rows = parts, made if isinstance(made, Filter) else None
+            self._resolved.last = weakref.ref(version), rows  # in one step: another thread sees both or neither
+        return rows
 
 
 class _Resolved:
     """What a filter was last resolved to, and for which version: shared by its parts."""
 
     def __init__(self) -> None:
-        self.last: tuple[Callable[[], Version | None], list[_Part]] = (lambda: None, [])
+        self.last: tuple[Callable[[], Version | None], tuple[list[_Part], Filter | None]] = (lambda: None, ([], None))
 
 
 class _Part(NamedTuple):
@@ -159,23 +170,27 @@ Given: TypeAlias = Selection | PreparedFilter
 
 def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Filter | LazyFilter:
     """The rows that may answer each of some queries."""
-    if n_queries == 1 and allow is None:
-        one = _of_one(version, exclude)
-        if one is not None:
-            return one
-    if allow is None and not isinstance(exclude, PreparedFilter):  # as most filters are
-        read = selection(version, exclude, "exclude", n_queries)
-        if n_queries == 1 or read.n_queries is not None:
-            return Filter(None, 0, *read.rows(version), only=False)
-        exclude = read
+    alone = allow if exclude is None else exclude if allow is None else None
+    shared: Filter | None = None  # looked up before
+    if isinstance(alone, PreparedFilter):
+        _check_use(alone, "allow" if exclude is None else "exclude", n_queries)
+        shared = alone.shared(version)
+        if shared is not None:
+            return shared
+    elif isinstance(allow, PreparedFilter):
+        shared = allow.shared(version)
+    if not (exclude is None or isinstance(exclude, PreparedFilter)) and (allow is None or shared is not None):
+        listed = _listed(version, n_queries, exclude)
+        if listed is not None:
+            return listed if shared is None else listed._replace(allowed=shared.allowed, n_allowed=shared.n_allowed)
     parts: list[_Part] = []
     own: Selection | None = None  # a long list for each query is best not resolved for all of them at once
-    for name, given in (("exclude", exclude), ("allow", allow)):
-        if isinstance(given, PreparedFilter):
-            _check_use(given, name, n_queries)
-            parts += given.parts(version)
-        elif given is not None:
-            read = selection(version, given, name, n_queries)
+    for name, value in (("exclude", exclude), ("allow", allow)):
+        if isinstance(value, PreparedFilter):
+            _check_use(value, name, n_queries)
+            parts += value.parts(version)
+        elif value is not None:
+            read = selection(version, value, name, n_queries)
             if name == "allow" and read.n_queries is not None:
                 own = _warned(version, read) if n_queries > 1 else read
             else:
@@ -183,7 +198,17 @@ def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Fi
     return _combined(version, n_queries, parts, own)
 
 
-def _of_one(version: Version, exclude: Any) -> Filter | None:
+def _listed(version: Version, n_queries: int, exclude: Any) -> Filter | None:
+    """The filter that excludes a list for each query, or a short one for the only query; None for all others."""
+    if n_queries == 1:
+        one = _listed_for_one(version, exclude)
+        if one is not None:
+            return one
+    read = selection(version, exclude, "exclude", n_queries)
+    return None if read.n_queries is None else Filter(None, 0, *read.rows(version), only=False)
+
+
+def _listed_for_one(version: Version, exclude: Any) -> Filter | None:
     """The filter of one query that excludes a list of whole numbers, by the shortest way; None for all others."""
     kind, engine = type(exclude), version.engine
     if version.text_ids:
@@ -196,6 +221,8 @@ def _of_one(version: Version, exclude: Any) -> Filter | None:
         ids = exclude
     else:
         return None
+    if len(ids) > MOST_REPEATED:
+        return None
     rows, starts = np.empty(len(ids), np.int64), np.empty(2, np.int64)
     unknown = engine.list_ids(ids, None, None, rows, starts)
     return None if 2 * unknown > len(ids) else Filter(None, 0, rows, starts, only=False)
@@ -205,11 +232,9 @@ def given(version: Version, value: Any, name: str, n_queries: int) -> Given | No
     """What a caller passed as `exclude` or `allow`, to be cut into parts; warns of unknown ids, once for all parts."""
     if isinstance(value, PreparedFilter):
         _check_use(value, name, n_queries)
-    return (
-        value
-        if value is None or isinstance(value, PreparedFilter)
-        else _warned(version, selection(version, value, name, n_queries))
-    )
+    if value is None or isinstance(value, PreparedFilter):
+        return value
+    return _warned(version, selection(version, value, name, n_queries))
 
 
 def same_filter(version: Version, n_queries: int, exclude: Any, allow: Any) -> list[NDArray[Any]]:
@@ -231,12 +256,9 @@ def same_filter(version: Version, n_queries: int, exclude: Any, allow: Any) -> l
 
 def _warned(version: Version, read: Selection) -> Selection:
     """A selection that passes over unknown ids without a word, after one if its first lists deserve it."""
-    n = read.n_queries
     if not read.quiet:
-        some = (
-            read if n is None else read.of_queries(slice(0, min(n, ENTRIES_TO_WARN * n // max(1, read.n_entries) + 1)))
-        )
-        some.rows(version)
+        n = read.n_queries or 0
+        read.of_queries(slice(0, min(n, ENTRIES_TO_WARN * n // max(1, read.n_entries) + 1))).rows(version)
     return replace(read, quiet=True)
 
 
@@ -251,29 +273,29 @@ def _combined(version: Version, n: int, parts: list[_Part], own: Selection | Non
     """What all parts, and an own list for each query, let through."""
     shared: dict[str, NDArray[np.int64] | None] = {"exclude": None, "allow": None}
     lists: dict[str, Lists | None] = {"exclude": None, "allow": None}
-    for name, listed, starts in parts:
+    for name, named, starts in parts:
         join = np.intersect1d if name == "allow" else np.union1d
         if starts is None:
             rows = shared[name]
-            shared[name] = listed if rows is None else join(rows, listed)
+            shared[name] = named if rows is None else join(rows, named)
         else:
             others = lists[name]
-            lists[name] = (listed, starts) if others is None else _joined(join, others, (listed, starts))
+            lists[name] = (named, starts) if others is None else _joined(join, others, (named, starts))
     excluded, only = lists["exclude"], lists["allow"]
     few = shared["exclude"]
-    bits = n_allowed = None
-    if shared["allow"] is not None or (few is not None and (len(few) > MOST_REPEATED or excluded or only or own)):
-        rows = version.live_rows if shared["allow"] is None else shared["allow"]
-        rows = rows if few is None else np.setdiff1d(rows, few, assume_unique=True)
-        bits, n_allowed, few = _bits(version, rows), len(rows), None
+    bits, n_allowed = None, 0
+    listed = excluded is not None or only is not None or own is not None
+    if shared["allow"] is not None or (few is not None and (listed or len(few) > MOST_REPEATED)):
+        bits, n_allowed = _bits(version, shared["allow"], few)
+        few = None
     if own is not None or only is not None:
         lists_of = functools.partial(_only, version, own, only, excluded, bits)
         starts = _most(own, n) if only is None else only[1]
         return _lazy(starts, lists_of, only=True)
     if few is not None:
         return _lazy(np.arange(n + 1) * len(few), functools.partial(_repeated, few), only=False)
-    listed, own_starts = (_NO_ROWS, None) if excluded is None else excluded
-    return Filter(bits, n_allowed or 0, listed, own_starts, only=False)
+    rows, own_starts = (_NO_ROWS, None) if excluded is None else excluded
+    return Filter(bits, n_allowed, rows, own_starts, only=False)
 
 
 def _lazy(starts: NDArray[np.int64], lists: Callable[[slice], Lists], *, only: bool) -> LazyFilter:
@@ -332,7 +354,12 @@ def _most(own: Selection | None, n: int) -> NDArray[np.int64]:
     return np.arange(n + 1) * -(-entries // max(1, n))
 
 
-def _bits(version: Version, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    bits = np.zeros(-(-max(version.next_row, 1) // 8) * 8, np.uint8)
-    bits[rows] = 1
-    return np.packbits(bits, bitorder="little")
+def _bits(
+    version: Version, allowed: NDArray[np.int64] | None, excluded: NDArray[np.int64] | None
+) -> tuple[NDArray[np.uint8], int]:
+    """A bit for each row that is allowed, or there, and not excluded; and how many there are."""
+    marks = np.zeros(-(-max(version.next_row, 1) // 8) * 8, np.bool_)
+    marks[version.live_rows if allowed is None else allowed] = True
+    if excluded is not None:
+        marks[excluded] = False
+    return np.packbits(marks, bitorder="little"), int(np.count_nonzero(marks))
