@@ -347,6 +347,17 @@ def test_columns_that_are_not_there_are_refused(column, with_ids, rng):
             index.search(USERS, **{name: (seen, index.ids.copy()) if with_ids else seen})
 
 
+@pytest.mark.parametrize("indptr", [[0, 5, 2, 6], [0, 2, 4, 99], [3, 2, 1, 0], [-4, 2, 3, 6]])
+def test_damaged_matrices_are_refused(indptr, rng):
+    index = build("numbers", rng)
+    seen = scipy.sparse.csr_array((np.ones(6), np.arange(6), np.array([0, 2, 4, 6])), shape=(3, 700))
+    seen.indptr[:] = indptr
+    for name in ("exclude", "allow"):
+        for value in (seen, (seen, index.ids.copy())):
+            with pytest.raises(ValueError, match=f"{name} is damaged: its indptr does not ascend from 0 to its 6 ent"):
+                index.search(USERS[:3], **{name: value})
+
+
 def seen_by(index, rng):
     return scipy.sparse.random_array((len(USERS), len(index)), density=0.3, rng=rng, format="csr")
 

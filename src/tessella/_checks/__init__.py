@@ -31,6 +31,7 @@ from tessella._checks._ids import (
     refuse_column,
     refuse_filter,
     refuse_moved_columns,
+    starts_of_rows,
     warn_of_unknown_ids,
 )
 from tessella._checks._mapping import levels, n_factors, rotation, slot_count, tiles
@@ -67,6 +68,7 @@ __all__ = [
     "rotation",
     "row_blocks",
     "slot_count",
+    "starts_of_rows",
     "tiles",
     "true_or_false",
     "unchecked_block",

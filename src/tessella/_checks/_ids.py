@@ -167,6 +167,12 @@ def refuse_moved_columns(name: str) -> NoReturn:
     )
 
 
+def starts_of_rows(starts: NDArray[np.int64], n_entries: int, name: str) -> None:
+    """Refuse a CSR matrix whose rows are not where they should be, which SciPy does not look for."""
+    if starts[0] < 0 or starts[-1] > n_entries or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"{name} is damaged: its indptr does not ascend from 0 to its {n_entries} entries.")
+
+
 def refuse_column(column: int, n_columns: int, name: str) -> NoReturn:
     """Refuse a matrix with a column that is not there, which SciPy does not look for."""
     raise ValueError(f"{name} holds the column {column}, but its columns are 0 to {n_columns - 1}.")

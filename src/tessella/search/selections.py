@@ -161,7 +161,9 @@ class Columns:
         if matrix.ndim == 1:
             return cls(_indices(matrix.tocoo().coords[0]), None, matrix.shape[0], name)
         by_rows = matrix if matrix.format == "csr" else matrix.tocsr()
-        return cls(_indices(by_rows.indices), by_rows.indptr.astype(np.int64), matrix.shape[1], name)
+        starts = by_rows.indptr.astype(np.int64)
+        _checks.starts_of_rows(starts, len(by_rows.indices), name)
+        return cls(_indices(by_rows.indices), starts, matrix.shape[1], name)
 
     @property
     def shape(self) -> tuple[int, ...]:
