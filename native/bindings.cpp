@@ -234,6 +234,69 @@ void group_neighbours(Matrix<const float> factors, Vector<const int64_t> starts,
                              direction.data(), sums.data(), keys.data(), others.data(), members.data());
 }
 
+IdTable id_table_of(const Fields& fields) {
+    const auto ids = fields.get<Vector<const int64_t>>("ids");
+    const size_t n = ids.size();
+    IdTable table = {};
+    table.ids = ids.data();
+    table.rows = fields.get<Vector<const int32_t>>("rows", n).data();
+    if (fields.has("removed")) table.removed = fields.get<Vector<const uint8_t>>("removed", (n + 7) / 8).data();
+    const auto slots = fields.get<Vector<const int32_t>>("by_id");
+    table.slots = slots.data();
+    table.n_slots = static_cast<int64_t>(slots.size());
+    table.scattered = !fields.has("first_id");
+    if (table.scattered) {
+        require(slots.size() > n && (slots.size() & (slots.size() - 1)) == 0,
+                "by_id is not a power of two above the number of ids");
+    } else {
+        table.first = nb::cast<int64_t>(fields["first_id"]);
+    }
+    return table;
+}
+
+using ListsArgument = std::tuple<Vector<const int64_t>, Vector<const int64_t>>;
+
+// Lists to be filled with rows, and where they come from.
+class ListsView {
+public:
+    // Without starts there is one list.
+    ListsView(const std::optional<Vector<const int64_t>>& starts, size_t n_entries,
+              const std::optional<ListsArgument>& without, const Vector<int64_t>& rows,
+              const Vector<int64_t>& row_starts)
+        : whole_{0, static_cast<int64_t>(n_entries)},
+          starts_(starts ? starts->data() : whole_),
+          rows_(rows.data()),
+          row_starts_(row_starts.data()) {
+        require(!starts || starts->size() >= 1, "starts is empty");
+        const size_t n = starts ? starts->size() - 1 : 1;
+        if (starts) require_starts(*starts, "starts", n, n_entries, false);
+        require_size(rows, "rows", static_cast<size_t>(starts_[n] - starts_[0]));
+        require_size(row_starts, "row_starts", n + 1);
+        if (without) {
+            const auto& [values, their_starts] = *without;
+            require_starts(their_starts, "without", n, values.size(), false);
+            without_ = {values.data(), their_starts.data()};
+        }
+        n_lists_ = static_cast<int64_t>(n);
+    }
+
+    template <typename RowOf>
+    void fill(const RowOf& row_of) const {
+        static thread_local RowLists lists;
+        lists.fill(row_of, starts_, n_lists_, without_, rows_, row_starts_);
+    }
+
+    ListsView(const ListsView&) = delete;
+
+private:
+    const int64_t whole_[2];
+    const int64_t* starts_;
+    Lists without_ = {};
+    int64_t* rows_;
+    int64_t* row_starts_;
+    int64_t n_lists_ = 0;
+};
+
 // An engine, and the arrays it reads.
 class BoundEngine {
 public:
@@ -259,6 +322,7 @@ public:
         for (const nb::object& segment : segments) {
             const Segment added = segment_of(Fields(segment, kept_), radii, base);
             engine_.add(added);
+            if (added.ids) id_tables_.push_back(id_table_of(Fields(segment, kept_)));
             base += added.items.n_items;
         }
     }
@@ -303,6 +367,27 @@ public:
         engine_.choose(kernels, {query.data(), 1, {rows.allowed, rows.listed, rows.starts}}, mapped, how,
                        {keys.data(), &count, how.budget});
         return count;
+    }
+
+    // How many ids of the lists are unknown; -1 stands for nothing.
+    int64_t list_ids(Vector<const int64_t> ids, const std::optional<Vector<const int64_t>>& starts,
+                     const std::optional<ListsArgument>& without, Vector<int64_t> rows,
+                     Vector<int64_t> row_starts) const {
+        const ListsView lists(starts, ids.size(), without, rows, row_starts);
+        int64_t n_unknown = 0;
+        const auto row_of = [&](int64_t i) -> int64_t {
+            const int64_t id = ids.data()[i];
+            if (id == -1) return -1;
+            for (const IdTable& table : id_tables_) {
+                const int64_t position = position_of_id(table, id);
+                if (position >= 0) return table.rows[position];
+            }
+            ++n_unknown;
+            return -1;
+        };
+        nb::gil_scoped_release unlocked;
+        lists.fill(row_of);
+        return n_unknown;
     }
 
 private:
@@ -375,22 +460,71 @@ private:
     }
 
     std::vector<nb::object> kept_;
+    std::vector<IdTable> id_tables_;  // none where ids are texts
     Engine engine_;
 };
 
+void scatter_ids_of(Vector<const int64_t> ids, Vector<int32_t> slots) {
+    const size_t n = slots.size();
+    require(n > ids.size() && (n & (n - 1)) == 0, "slots is not a power of two above the number of ids");
+    nb::gil_scoped_release unlocked;
+    scatter_ids(ids.data(), static_cast<int64_t>(ids.size()), slots.data(), static_cast<int64_t>(n));
+}
+
+// Whether lists and tuples hold nothing but Python's whole numbers of 64 bits, which are then filled in.
+bool read_ids(nb::handle lists, Vector<int64_t> ids) {
+    require(PyList_Check(lists.ptr()), "lists is not a list");
+    int64_t* next = ids.data();
+    const int64_t* const end = next + ids.size();
+    for (Py_ssize_t i = 0; i < PyList_Size(lists.ptr()); ++i) {
+        PyObject* const list = PyList_GetItem(lists.ptr(), i);
+        const bool is_list = PyList_CheckExact(list);
+        if (!is_list && !PyTuple_CheckExact(list)) return false;
+        const Py_ssize_t n = is_list ? PyList_Size(list) : PyTuple_Size(list);
+        require(n <= end - next, "ids has fewer entries than the lists");
+        for (Py_ssize_t j = 0; j < n; ++j) {
+            PyObject* const number = is_list ? PyList_GetItem(list, j) : PyTuple_GetItem(list, j);
+            int overflow = 0;
+            if (!PyLong_CheckExact(number)) return false;
+            *next++ = PyLong_AsLongLongAndOverflow(number, &overflow);
+            if (overflow) return false;
+        }
+    }
+    require(next == end, "ids has more entries than the lists");
+    return true;
+}
+
 // The positions of ids that are there, the base added; other positions stay as they are.
-void find_ids(Vector<const int64_t> ids, Vector<const int32_t> by_id, std::optional<Vector<const uint8_t>> removed,
-              int64_t base, Vector<const int64_t> wanted, Vector<int64_t> positions) {
-    const size_t n = ids.size();
-    require_size(by_id, "by_id", n);
-    if (removed) require_size(*removed, "removed", (n + 7) / 8);
+void find_ids(nb::handle segment, int64_t base, Vector<const int64_t> wanted, Vector<int64_t> positions) {
+    std::vector<nb::object> kept;
+    const IdTable table = id_table_of(Fields(segment, kept));
     require_size(positions, "positions", wanted.size());
-    const IdTable table = {ids.data(), by_id.data(), removed ? removed->data() : nullptr, static_cast<int64_t>(n)};
     nb::gil_scoped_release unlocked;
     for (size_t i = 0; i < wanted.size(); ++i) {
         const int64_t position = position_of_id(table, wanted.data()[i]);
         if (position >= 0) positions.data()[i] = base + position;
     }
+}
+
+// The first column that is not there, as a number among the entries, or -1.
+template <typename Column>
+int64_t list_columns(Vector<const Column> columns, const std::optional<Vector<const int64_t>>& starts,
+                     std::optional<Vector<const int64_t>> row_of_column, const std::optional<ListsArgument>& without,
+                     Vector<int64_t> rows, Vector<int64_t> row_starts) {
+    const ListsView lists(starts, columns.size(), without, rows, row_starts);
+    const int64_t* const table = row_of_column ? row_of_column->data() : nullptr;
+    const uint64_t n_columns = row_of_column ? row_of_column->size() : uint64_t{INT64_MAX};
+    const Column* const given = columns.data();
+    int64_t wrong = -1;
+    const auto row_of = [&](int64_t i) -> int64_t {
+        const int64_t column = given[i];
+        if (static_cast<uint64_t>(column) < n_columns) return table ? table[column] : column;
+        if (table && wrong < 0) wrong = i;
+        return -1;
+    };
+    nb::gil_scoped_release unlocked;
+    lists.fill(row_of);
+    return wrong;
 }
 
 }  // namespace
@@ -429,8 +563,17 @@ NB_MODULE(_native, m) {
           array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
     m.def("group_neighbours", &group_neighbours, array("factors"), array("starts"), array("members"), "level"_a,
           "Puts the members of each tile in groups of neighbours.");
-    m.def("find_ids", &find_ids, array("ids"), array("by_id"), optional("removed"), "base"_a, array("wanted"),
-          array("positions"), "Fills in the positions, with the base added, of those ids that are there.");
+    m.def("scatter_ids", &scatter_ids_of, array("ids"), array("slots"),
+          "Fills a table of positions in which ids that lie far apart are found.");
+    m.def("read_ids", &read_ids, "lists"_a, array("ids"),
+          "Fills in the whole numbers of lists and tuples, one after another; whether they hold nothing else.");
+    m.def("find_ids", &find_ids, "segment"_a, "base"_a, array("wanted"), array("positions"),
+          "Fills in the positions, with the base added, of those ids that are there.");
+    m.def("list_columns", &list_columns<int32_t>, array("columns"), optional("starts"), optional("row_of_column"),
+          optional("without"), array("rows"), array("row_starts"),
+          "Turns lists of columns into ascending lists of rows; the first entry that is no column, or -1.");
+    m.def("list_columns", &list_columns<int64_t>, array("columns"), optional("starts"), optional("row_of_column"),
+          optional("without"), array("rows"), array("row_starts"));
     nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")
         .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>,
                       const std::vector<nb::object>&>(),
@@ -439,5 +582,7 @@ NB_MODULE(_native, m) {
              optional("row_filter"), array("answers"), "level"_a,
              "Fills in answers to all queries; returns -1, or the first query that is not finite or too long.")
         .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("row_filter"),
-             array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.");
+             array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.")
+        .def("list_ids", &BoundEngine::list_ids, array("ids"), optional("starts"), optional("without"), array("rows"),
+             array("row_starts"), "Turns lists of ids into ascending lists of rows; how many ids are unknown.");
 }

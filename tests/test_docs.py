@@ -78,8 +78,8 @@ def test_the_page_on_performance_takes_the_latest_of_what_there_is(tmp_path, mon
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_in_pages_runs(page, capsys):
+    names = {}  # a page goes on where its last block ended
     for block in python_blocks(page):
-        names = {}
         exec(compile(block, str(page), "exec"), names)  # noqa: S102
     said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
     printed = capsys.readouterr().out.splitlines()

@@ -339,10 +339,10 @@ def test_single_query_and_text_ids():
     assert index.search(np.zeros((0, 3)), 2).ids.shape == (0, 2)
 
 
-def test_zeros_stored_in_a_matrix_exclude_nothing():
-    index = ts.Index.build(np.eye(2))
-    exclude = scipy.sparse.csr_array((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
-    assert index.search([[2.0, 1.0]], 2, exclude=exclude).ids.tolist() == [[1, -1]]
+def test_zeros_stored_in_a_matrix_are_entries():
+    index = ts.Index.build(np.eye(3))
+    exclude = scipy.sparse.csr_array((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 3))
+    assert index.search([[3.0, 2.0, 1.0]], 2, exclude=exclude).ids.tolist() == [[2, -1]]
 
 
 def test_repr_and_memory(rng):
@@ -364,8 +364,8 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
         (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
         (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequences of ids, but there are 4 queries"),
-        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is neither a sparse matrix nor a list with a sequence for each query"),
-        (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is neither a sequence of ids nor a list with a sequence for each query"),
+        (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is a int, but must be a sequence of ids, a list with a sequence for each query"),
+        (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is a list_iterator, but must be a sequence of ids, a list with"),
         (lambda i: i.search(GOOD, 2**63), ValueError, "k is 9223372036854775808, but must be from 1 to 1048576"),
         (lambda i: i.save("x", overwrite="no"), TypeError, "overwrite is True or False, not str"),
         (lambda i: i.add(GOOD[:2], [7, True]), TypeError, "ids holds a bool"),
@@ -382,7 +382,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.candidates(GOOD[:, :2]), ValueError, "queries has 2 columns, but 3 are expected"),
         (lambda i: i.candidates(np.zeros((1, 1, 3))), ValueError, "queries has 3 dimensions, but must have 2"),
         (lambda i: i.remove(1), ValueError, r"ids is 1, but must be a sequence; pass \[1\]"),
-        (lambda i: i.search(GOOD, exclude=[1, 2]), TypeError, "exclude is neither a sparse matrix nor a list with a sequence"),
+        (lambda i: i.search(GOOD, exclude=[1, [2]]), TypeError, "exclude holds sequences of ids and other values"),
         (lambda i: i.candidates([[np.inf, 0, 0]]), ValueError, "queries holds inf in row 0, column 0"),
         (lambda i: i.candidates(GOOD, min_overlap=0), ValueError, "min_overlap is 0, but must be at least 1"),
         (lambda i: i.explain(GOOD, 1), ValueError, "query has 2 dimensions, but must have 1"),

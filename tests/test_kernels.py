@@ -1,5 +1,7 @@
 """Every native function equals its NumPy reference, bit for bit, at every SIMD level; the engine has tests of its own."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from conftest import NATIVE, factor_matrices
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from tessella import _kernels, _reference
 from tessella._reference.arithmetic import scores_of
 from tessella._reference.codes import exact_bounds
+from tessella._reference.ids import _homes
 from tessella.retrieval.codes import Axes, ExactCodes
+from tessella.versions.segment import _table_of
 
 native = _kernels._native
 LEVELS = range(len(native.levels())) if native else []
@@ -246,19 +250,44 @@ def test_ids_are_found_as_their_reference_finds_them(n, spread, with_removed, se
     rng = np.random.default_rng(seed)
     ids = rng.permutation((np.arange(n) - n // 2) * spread)
     ids[0] = rng.choice([np.iinfo(np.int64).min, np.iinfo(np.int64).max, ids[0]])
-    by_id = np.argsort(ids, kind="stable").astype(np.int32)
     removed = np.packbits(rng.random(n) < 0.3, bitorder="little") if with_removed else None
     wanted = np.concatenate([rng.choice(ids, 40), rng.integers(-2 * n, 2 * n, 40) * spread, ids[:1]])
+    rows = np.arange(n, dtype=np.int32)
 
-    def found(kernels):
+    def tables():
+        for kernels in (native, _reference):
+            slots = np.empty(1 << (2 * n).bit_length(), np.int32)
+            kernels.scatter_ids(ids, slots)
+            assert np.sort(slots[slots >= 0]).tolist() == list(range(n))
+            yield slots, None
+        span = int(ids.max()) - int(ids.min()) + 1
+        if span < 4 * n:
+            yield _table_of(ids, rows + 1, rows)
+
+    def found(kernels, by_id, first_id):
         positions = np.full(len(wanted), -1)
-        kernels.find_ids(ids, by_id, removed, 7, wanted, positions)
+        segment = SimpleNamespace(ids=ids, rows=rows, removed=removed, by_id=by_id, first_id=first_id)
+        kernels.find_ids(segment, 7, wanted, positions)
         return positions
 
-    expected = found(_reference)
-    np.testing.assert_array_equal(found(native), expected)
+    expected = found(_reference, *next(tables()))
+    for table in tables():
+        for kernels in (native, _reference):
+            np.testing.assert_array_equal(found(kernels, *table), expected)
     there = expected >= 0
     np.testing.assert_array_equal(ids[expected[there] - 7], wanted[there])
     assert not np.isin(
         wanted[~there], ids[np.unpackbits(removed, bitorder="little", count=n) == 0] if with_removed else ids
     ).any()
+
+
+@pytest.mark.parametrize("step", [5, 2**16, 2**32, 2**40, 10**9 + 7, 2**20 + 1])
+def test_ids_in_steps_are_found_near_their_homes(step):
+    ids = np.arange(2**12) * step
+    slots = np.empty(2**13, np.int32)
+    for kernels in (native, _reference):
+        kernels.scatter_ids(ids, slots)
+        at = np.flatnonzero(slots >= 0)
+        ways = (at - _homes(ids[slots[at]], len(slots))) % len(slots)
+        assert ways.mean() < 2
+        assert ways.max() < 200

@@ -19,6 +19,7 @@ from tessella.mapping.tessellation import (
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Exact, Plan, Slots, Tiles
 from tessella.retrieval.tiles import LearnedTiles
+from tessella.search.filters import PreparedFilter
 
 __version__ = _version("tessella")
 
@@ -34,6 +35,7 @@ __all__ = [
     "OneHot",
     "ParseTree",
     "Plan",
+    "PreparedFilter",
     "RandomTessellation",
     "Schema",
     "SearchResult",

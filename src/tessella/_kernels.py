@@ -79,15 +79,18 @@ class NativeCore(Protocol):
     def group_neighbours(
         self, factors: Floats, starts: NDArray[np.int64], members: NDArray[np.int32], level: int
     ) -> None: ...
-    def find_ids(
+    def scatter_ids(self, ids: NDArray[np.int64], slots: NDArray[np.int32]) -> None: ...
+    def read_ids(self, lists: list[Any], ids: NDArray[np.int64]) -> bool: ...
+    def find_ids(self, segment: Any, base: int, wanted: NDArray[Any], positions: NDArray[np.int64]) -> None: ...
+    def list_columns(
         self,
-        ids: NDArray[Any],
-        by_id: NDArray[np.int32],
-        removed: NDArray[np.uint8] | None,
-        base: int,
-        wanted: NDArray[Any],
-        positions: NDArray[np.int64],
-    ) -> None: ...
+        columns: Pointers,
+        starts: NDArray[np.int64] | None,
+        row_of_column: NDArray[np.int64] | None,
+        without: _reference.Lists | None,
+        rows: NDArray[np.int64],
+        row_starts: NDArray[np.int64],
+    ) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def simd_levels() -> list[str]:
     return [REFERENCE, *(_native.levels() if _native is not None else [])]
 
 
-def _levels_to_the_caller() -> int:
+def levels_to_the_caller() -> int:
     """How far up the stack the code that uses tessella is."""
     own = str(Path(__file__).parent)
     frame, level = sys._getframe(1), 1
@@ -129,7 +132,7 @@ def _core_for(wanted: str) -> Core:
             "installed. Install a C++ compiler and reinstall tessella with pip's --no-cache-dir, or set "
             "TESSELLA_SIMD=numpy to accept this.",
             RuntimeWarning,
-            stacklevel=_levels_to_the_caller(),
+            stacklevel=levels_to_the_caller(),
         )
     simd = wanted or names[-1]
     if simd == REFERENCE:

@@ -23,6 +23,7 @@ from tessella.retrieval.plan import EXACT_PLAN, TILES_PLAN, Exact, Method, Plan
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.search.candidates import overlaps
 from tessella.search.explain import explain
+from tessella.search.filters import PreparedFilter
 from tessella.search.route import LARGEST_K, search
 from tessella.search.tuning import checked_queries, choose, may_gain, planned_again, tiles_to_rebuild, tuned
 from tessella.versions import storage
@@ -152,12 +153,16 @@ class Index:
             How to search. None follows `plan`.
         exact : bool, default False
             Short for ``method=Exact()``: the answer is the true top k.
-        exclude : sparse matrix of shape (n_queries, n_items), or list of n_queries sequences of ids, default None
-            Items that are no answer to a query, such as those a user has seen. Column j is item ``index.ids[j]``. A
-            single query also takes a sequence of ids. Unknown ids are passed over.
-        allow : sequence of ids, or list of n_queries sequences of ids, default None
-            The only items that may be answers, to all queries or to each. Unknown ids are passed over. Where at most
-            256 items, or 1% of all, are allowed, all of them are scored.
+        exclude : ids, list of n_queries sequences of ids, matrix, mask or PreparedFilter, default None
+            Items that are no answer, such as those a user has seen. A flat sequence of ids is for all queries: a list,
+            set, array, or a Series or array of pandas, polars or Arrow. A list of sequences has one for each query, and
+            so has an array of two dimensions; -1 and None name nothing. Unknown ids are passed over, with a warning if
+            most are. A SciPy sparse matrix, whose entries count whatever their values, or a mask of bool has shape
+            (n_queries, n_items) or (n_items,): column j is item ``index.ids[j]``. Once items have been removed, and for
+            columns in another order, pass ``(matrix, column_ids)``.
+        allow : the same forms, default None
+            The only items that may be answers. Where at most 256 items, or 1% of all, are allowed, all of them are
+            scored. `filter` prepares a filter for many searches.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
@@ -229,10 +234,8 @@ class Index:
             How many items to return for each user, as for `search`. Blocks have fewer users where k is large.
         method, exact
             As for `search`.
-        exclude : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
-            Items that are no answer to a user. A CSR matrix is sliced; another is turned into one first.
-        allow : sequence of ids, or list of n_users sequences of ids, default None
-            The only items that may be answers, to all users or to each.
+        exclude, allow
+            As for `search`, for all users or for each of them. Another sparse matrix than CSR is turned into one first.
         out : path or callable, default None
             Where answers go. None returns them. A callable is called with the number of the first user of a block and
             their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
@@ -329,8 +332,21 @@ class Index:
         counts.eliminate_zeros()
         return counts
 
-    def explain(self, query: ArrayLike, item_id: int | str) -> Explanation:
-        """Why an item is, or is not, an answer to a query.
+    def explain(
+        self,
+        query: ArrayLike,
+        item_id: int | str,
+        k: int = 10,
+        *,
+        method: Method | None = None,
+        exact: bool = False,
+        exclude: Any = None,
+        allow: Any = None,
+    ) -> Explanation:
+        """Why a search did, or did not, return an item.
+
+        Searches as `search` does, and says whether the filter leaves the item out, whether k better items answer, or
+        why the method misses it.
 
         Parameters
         ----------
@@ -338,6 +354,8 @@ class Index:
             A user factor.
         item_id : int or str
             An id in the index.
+        k, method, exact, exclude, allow
+            As for `search`.
 
         Examples
         --------
@@ -345,8 +363,9 @@ class Index:
         >>> import tessella as ts
         >>> rng = np.random.default_rng(0)
         >>> index = ts.Index.build(rng.standard_normal((1000, 16)) * rng.lognormal(0, 1, (1000, 1)))
-        >>> index.explain(rng.standard_normal(16), item_id=7).rank
-        518
+        >>> print(index.explain(rng.standard_normal(16), item_id=7))
+        Item 7 scores 0.00201726 and is number 518 of 1,000.
+        A search for 10 (exact) has no room for it: k of at least 518 is needed.
         """
         version = self._version
         array = _checks.numbers(query, "query")
@@ -355,7 +374,41 @@ class Index:
         factor = _checks.all_factors(array[None], "query", version.fitted.n_factors)
         _checks.products_fit(factor, version.longest, "query")
         item = _checks.ids([item_id], 1)
-        return explain(version, factor[0], item[0].item(), int(version.positions_of(item)[0]))
+        how = method if exact is False else _short_form(method, exact)
+        position = int(version.positions_of(item)[0])
+        return explain(version, factor[0], item[0].item(), position, k, how, exclude, allow)
+
+    def filter(self, *, exclude: Any = None, allow: Any = None) -> PreparedFilter:
+        """A filter that is resolved once, for any number of searches.
+
+        Ids are looked up here, and again by the next search that uses the filter after the index has changed. So a
+        filter is never out of date, and a long list costs nothing in each search. It holds copies of what is passed.
+
+        Parameters
+        ----------
+        exclude, allow
+            As for `search`: for all queries, or one for each of as many queries as later searches have.
+
+        Returns
+        -------
+        filter : PreparedFilter
+            To pass as ``allow``, or as ``exclude`` if it only excludes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> index = ts.Index.build(np.eye(3))
+        >>> in_stock = index.filter(allow=[1, 2, 3])
+        >>> index.search([3.0, 2.0, 1.0], k=3, allow=in_stock).ids
+        array([ 1,  2, -1])
+        >>> index.add([[1.0, 1.0, 1.0]], ids=[3])
+        >>> index.search([3.0, 2.0, 1.0], k=3, allow=in_stock).ids
+        array([3, 1, 2])
+        """
+        if exclude is None and allow is None:
+            raise ValueError("a filter needs exclude, allow or both, but neither was passed.")
+        return PreparedFilter(self._version, exclude, allow)
 
     @property
     def plan(self) -> Plan:

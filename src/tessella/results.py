@@ -125,9 +125,22 @@ class SharedSlot(NamedTuple):
     product: float
 
 
+class TileBound(NamedTuple):
+    """What tile search believes of the tile of an item, for one query."""
+
+    centre_score: float  # the centre's inner product with the query
+    spread: float  # the tile's radius times the query's length: no item scores more than both together
+    reach: float  # the share of the spread that the search believes in
+
+    @property
+    def believed(self) -> float:
+        """The score that no item of the tile is believed to exceed."""
+        return self.centre_score + self.reach * self.spread
+
+
 @dataclass(frozen=True)
 class Explanation:
-    """Why an item is, or is not, an answer to a query. Prints well, in a terminal and in a notebook.
+    """Why a search did, or did not, return an item. Prints well, in a terminal and in a notebook.
 
     Attributes
     ----------
@@ -139,6 +152,23 @@ class Explanation:
         Its inner product with the query.
     rank : int
         Its number among all items by score, from 1.
+    k : int
+        How many answers the search gave, at most.
+    method : str
+        How it searched.
+    place : int or None
+        The item's number among the answers, from 1; None if it is not one.
+    left_out_by : "exclude", "allow" or None
+        The filter that does not let it answer.
+    n_left : int
+        Items that may answer.
+    rank_left : int or None
+        Its number among these by score, from 1; None if it may not answer.
+    last_score : float
+        The score of the last answer; -inf where there are fewer than k.
+    tile : TileBound or None
+        What tile search believes of the item's tile, the more promising one if it is in two. None for other methods,
+        and for the longest items, which every query looks at.
     query_slots, item_slots : tuple of int
         Slots of both, ascending; an item's only where it reaches the threshold.
     used_slots : int
@@ -148,15 +178,24 @@ class Explanation:
     partial_score : float
         What they add up to.
     candidate_rank : int or None
-        The item's number by partial score, as slots search sees it; None if it is passed over.
+        The item's number by partial score among those that may answer, as slots search sees it; None if it is passed
+        over.
     budget : int
-        How many items slots search scores for 10 answers.
+        How many items slots search scores.
     """
 
     item_id: int | str
     n_items: int
     score: float
     rank: int
+    k: int
+    method: str
+    place: int | None
+    left_out_by: str | None
+    n_left: int
+    rank_left: int | None
+    last_score: float
+    tile: TileBound | None
     query_slots: tuple[int, ...]
     used_slots: int
     item_slots: tuple[int, ...]
@@ -166,35 +205,64 @@ class Explanation:
     budget: int
 
     @property
+    def returned(self) -> bool:
+        """Whether the search returned the item."""
+        return self.place is not None
+
+    @property
     def found_by_slots(self) -> bool:
         """Whether slots search scores the item within the budget."""
         return self.candidate_rank is not None and self.candidate_rank <= self.budget
 
     @property
-    def sentences(self) -> tuple[str, str]:
-        """What exact search and what slots search make of the item, in words."""
-        exact = (
-            f"Item {self.item_id!r} scores {self.score:.6g} and is number {self.rank:,} of {self.n_items:,}: "
-            f"exact search returns it for k of at least {self.rank:,}."
-        )
-        if not self.item_slots:
-            slots = "No coordinate of it reaches the threshold, so it has no slots, and slots search passes it over."
-        elif not self.shared:
-            slots = f"It shares none of the query's {self.used_slots} heaviest slots, so slots search passes it over."
-        elif self.candidate_rank is None:
-            slots = "The slots it shares add nothing worth having, so slots search passes it over."
+    def sentences(self) -> tuple[str, ...]:
+        """How good the item is, what the search made of it, and why, in words."""
+        worth = f"Item {self.item_id!r} scores {self.score:.6g} and is number {self.rank:,} of {self.n_items:,}"
+        if self.rank_left is not None and self.n_left < self.n_items:
+            worth += f", and number {self.rank_left:,} of the {self.n_left:,} that may answer"
+        search = f"A search for {self.k:,} ({self.method})"
+        if self.place is not None:
+            said = f"{search} returns it as number {self.place:,}."
+        elif self.left_out_by is not None:
+            named = "exclude names it" if self.left_out_by == "exclude" else "it is not among what allow lets through"
+            said = f"{search} leaves it out: {named}."
+        elif self.rank_left is not None and self.rank_left > self.k:
+            said = f"{search} has no room for it: k of at least {self.rank_left:,} is needed."
         else:
-            place = (
-                f"It shares {len(self.shared)} of the query's {self.used_slots} heaviest slots, which add up to "
-                f"{self.partial_score:.6g} and make it number {self.candidate_rank:,} of the candidates: "
-            )
-            verdict = (
-                f"slots search scores it within a budget of {self.budget:,}."
-                if self.found_by_slots
-                else f"beyond a budget of {self.budget:,}; slots search scores it with budget={self.candidate_rank}."
-            )
-            slots = place + verdict
-        return exact, slots
+            said = f"{search} misses it{self._missed_by_tiles()}."
+        return (f"{worth}.", said, self._by_slots()) if self._slotted else (f"{worth}.", said)
+
+    @property
+    def _slotted(self) -> bool:
+        return self.method.startswith("slots")
+
+    def _missed_by_tiles(self) -> str:
+        """Why tile search missed the item."""
+        if self.tile is None:
+            return ""
+        if self.tile.believed >= self.last_score:
+            return ": bounds inside its tile are believed too far; a larger reach finds it"
+        needed = (self.score - self.tile.centre_score) / self.tile.spread if self.tile.spread > 0 else 1.0
+        return (
+            f": nothing in its tile is believed to score above {self.tile.believed:.6g}, and the last answer scores "
+            f"{self.last_score:.6g}, so the tile was not visited; it is with a reach of {min(needed, 1.0):.3f} or more"
+        )
+
+    def _by_slots(self) -> str:
+        """What slots search makes of the item."""
+        if not self.item_slots:
+            return "No coordinate of it reaches the threshold, so it has no slots, and slots search passes it over."
+        if not self.shared:
+            return f"It shares none of the query's {self.used_slots} heaviest slots, so slots search passes it over."
+        if self.candidate_rank is None:
+            return "Slots search passes it over: it may not answer, or the slots it shares add nothing worth having."
+        place = (
+            f"It shares {len(self.shared)} of the query's {self.used_slots} heaviest slots, which add up to "
+            f"{self.partial_score:.6g} and make it number {self.candidate_rank:,} of the candidates: "
+        )
+        if self.found_by_slots:
+            return f"{place}slots search scores it within a budget of {self.budget:,}."
+        return f"{place}beyond a budget of {self.budget:,}; slots search scores it with budget={self.candidate_rank}."
 
     def _table(self) -> tuple[list[tuple[str, ...]], int]:
         """The shared slots that add most, and how many more there are."""
@@ -206,7 +274,7 @@ class Explanation:
         return rows, len(heaviest) - len(rows)
 
     def __str__(self) -> str:
-        rows, more = self._table()
+        rows, more = self._table() if self._slotted else ([], 0)
         lines = list(self.sentences)
         if rows:
             table = [("slot", "query", "item", "product"), *rows]
@@ -220,7 +288,7 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows, more = self._table()
+        rows, more = self._table() if self._slotted else ([], 0)
         lines = [f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences]
         if rows:
             body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)

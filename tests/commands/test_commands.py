@@ -283,8 +283,43 @@ def test_slots_search_is_asked_for():
     assert asked == expected_rows(index, 2, method=ts.Slots(5, 2))
 
 
+def test_columns_have_ids_once_items_were_removed():
+    seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.5)
+    scipy.sparse.save_npz("seen.npz", seen)
+    columns = ts.Index.load("items.tessella").ids.copy()
+    Path("columns.txt").write_text("".join(f"{item}\n" for item in columns), encoding="utf-8")
+    Path("fewer.txt").write_text("".join(f"{item}\n" for item in columns[1:]), encoding="utf-8")
+    good("remove", "items.tessella", 3)
+    index = ts.Index.load("items.tessella")
+    asked = ("--exclude", "seen.npz", "--columns", "columns.txt")
+    found = rows_of(good("search", "items.tessella", "users.npy", *asked))
+    assert found == expected_rows(index, 10, exclude=(seen, columns))
+    good("search-all", "items.tessella", "users.npy", "-o", "recs", *asked)
+    assert np.load("recs/ids.npy").tolist() == index.search(USERS, exclude=(seen, columns)).ids.tolist()
+    item = int(columns[seen[[0]].indices[-1]])
+    said = good("explain", "items.tessella", "users.npy", "--user", 0, "--item", item, *asked)
+    assert "leaves it out: exclude names it" in said
+    for options, sentence in (
+        (
+            asked[:2],
+            "seen.npz has no ids of its columns, but items were removed from the index, so they may have moved",
+        ),
+        (
+            (*asked[:3], "fewer.txt"),
+            "seen.npz has shape (9, 40), but must have shape (9, 39): users x ids in fewer.txt",
+        ),
+        (asked[2:], "--columns are those of a matrix, but there is no --exclude"),
+    ):
+        for command in (("search",), ("explain", "--user", 0, "--item", 0)):
+            refused = run(command[0], "items.tessella", "users.npy", *command[1:], *options)
+            assert refused.exit_code == 1
+            assert sentence in refused.stderr
+
+
 def test_explain():
     index = ts.Index.build(ITEMS)
+    asked = good("explain", "items.tessella", "users.npy", "--user", 3, "--item", 5, "-k", 3, "--budget", 20)
+    assert asked == f"{index.explain(USERS[3], 5, 3, method=ts.Slots(20))}\n"
     assert good("explain", "items.tessella", "users.npy", "--user", 3, "--item", 5) == f"{index.explain(USERS[3], 5)}\n"
     np.savez("users.npz", users=USERS, ids=[f"u{row}" for row in range(9)])
     assert (

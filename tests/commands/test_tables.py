@@ -214,7 +214,9 @@ def test_a_damaged_file_raises_nothing_unforeseen(tmp_path):
         for at in range(0, len(data), 7):
             damaged.write_bytes(data[:at] + bytes([data[at] ^ 0x2A]) + data[at + 1 :])
             try:
-                tables.read_seen(damaged, (2, 3)) if name == "seen.npz" else tables.read_factors(damaged)
+                tables.read_seen(damaged, (2, 3), "users x items") if name == "seen.npz" else tables.read_factors(
+                    damaged
+                )
             except (ValueError, TypeError, MemoryError) as error:
                 assert str(error)  # noqa: PT017
 
@@ -244,7 +246,9 @@ def test_nothing_is_unpickled(tmp_path):
 def test_seen_items_in_every_form(tmp_path, kind):
     matrix = scipy.sparse.csr_array(np.array([[0, 1, 0], [2, 0, 3]]))
     scipy.sparse.save_npz(tmp_path / "seen.npz", matrix.asformat(kind))
-    np.testing.assert_array_equal(tables.read_seen(tmp_path / "seen.npz", (2, 3)).toarray(), matrix.toarray())
+    np.testing.assert_array_equal(
+        tables.read_seen(tmp_path / "seen.npz", (2, 3), "users x items").toarray(), matrix.toarray()
+    )
 
 
 def test_bad_seen_items(tmp_path, monkeypatch):
@@ -253,16 +257,16 @@ def test_bad_seen_items(tmp_path, monkeypatch):
     np.savez(path, factors=FACTORS)
     unreadable = "seen.npz cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."
     with pytest.raises(ValueError, match=re.escape(unreadable)):
-        tables.read_seen(path, (2, 3))
+        tables.read_seen(path, (2, 3), "users x items")
     outside = scipy.sparse.csr_array(FACTORS)
     outside.indices[0] = 77
     scipy.sparse.save_npz(path, outside)
     with pytest.raises(ValueError, match=re.escape(unreadable)):
-        tables.read_seen(path, (2, 3))
+        tables.read_seen(path, (2, 3), "users x items")
     scipy.sparse.save_npz(path, scipy.sparse.csr_array(FACTORS))
-    sentence = "seen.npz has shape (2, 3), but must have shape (2, 9): users x items of the index."
+    sentence = "seen.npz has shape (2, 3), but must have shape (2, 9): users x items."
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        tables.read_seen(path, (2, 9))
+        tables.read_seen(path, (2, 9), "users x items")
 
 
 def answers(ids, users=("u", "v")):

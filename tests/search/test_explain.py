@@ -30,22 +30,116 @@ def test_explanations_agree_with_searches(index, rng):
         assert f"number {rank + 1:,} of 2,000" in str(said)
 
 
-def test_every_reason_is_told():
+def test_what_slots_make_of_an_item():
     items = np.zeros((400, 4))
     items[:, 0] = np.linspace(3, 4, 400)
     items[0] = [0, 0.01, 0, 0]
     items[1] = [0, 0, 6, 0]
     schema = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=1.0)
     index = ts.Index.build(items, schema=schema)
-    user = [1.0, 0.5, -0.5, 0.0]
-    assert "No coordinate of it reaches the threshold" in str(index.explain(user, 0))
-    assert "shares none of the query's 3 heaviest slots" in str(index.explain(user, 1))
-    assert "slots search scores it within a budget of 400" in str(index.explain(user, 399))
-    html = index.explain(user, 399)._repr_html_()
+    user, slots = [1.0, 0.5, -0.5, 0.0], {"method": ts.Slots()}
+    assert "No coordinate of it reaches the threshold" in str(index.explain(user, 0, **slots))
+    assert "shares none of the query's 3 heaviest slots" in str(index.explain(user, 1, **slots))
+    assert "slots search scores it within a budget of 400" in str(index.explain(user, 399, **slots))
+    left_out = index.explain(user, 399, **slots, exclude=[399])
+    assert "leaves it out: exclude names it" in str(left_out)
+    assert "Slots search passes it over: it may not answer" in str(left_out)
+    html = index.explain(user, 399, **slots)._repr_html_()
     assert html.startswith("<p>")
     assert "<td>0</td>" in html
     many = ts.Index.build(np.vstack([items] * 2), schema=schema)
-    assert "slots search scores it with budget=" in str(many.explain(user, 402))
+    alone = many.explain(user, 402, **slots)
+    assert "slots search scores it with budget=" in str(alone)
+    assert many.explain(user, 402, **slots, exclude=range(200, 400)).candidate_rank < alone.candidate_rank
+
+
+METHODS = [ts.Exact(), ts.Tiles(0.0), ts.Tiles(0.1), ts.Tiles(1.0), ts.Slots(15)]
+
+
+def check_said(said, item, found, may, ids, ranking):
+    """Hold an explanation against what searches returned; whether the item was missed."""
+    place = found.ids.tolist().index(item) + 1 if item in found.ids.tolist() else None
+    assert (said.place, said.returned) == (place, place is not None)
+    allowed = bool(may[ids == item][0])
+    assert said.n_left == may.sum()
+    assert (said.left_out_by is None) == allowed
+    left = ranking.ids[np.isin(ranking.ids.astype(ids.dtype), ids[may])].tolist()
+    assert said.rank_left == (left.index(item) + 1 if allowed else None)
+    assert said.rank == ranking.ids.tolist().index(item) + 1
+    sentence = said.sentences[1]
+    if place:
+        assert f"returns it as number {place}." in sentence
+    elif not allowed:
+        assert "leaves it out" in sentence
+    elif said.rank_left > 10:
+        assert f"k of at least {said.rank_left:,} is needed" in sentence
+    else:
+        assert "misses it" in sentence
+        return True
+    return False
+
+
+@pytest.mark.parametrize("spill", [1, 2])
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "texts"])
+@pytest.mark.parametrize("method", [None, *METHODS], ids=str)
+def test_what_is_said_is_what_the_search_did(method, text, spill, rng):
+    items = rng.standard_normal((1500, 10)).astype(np.float32)
+    ids = np.array([f"i{i}" for i in range(1500)]) if text else rng.permutation(4000)[:1500]
+    index = ts.Index.build(items[:1200], ids[:1200], method=ts.LearnedTiles(n_tiles=40, spill=spill))
+    index.add(items[1200:], ids[1200:])
+    index.remove(ids[:100])
+    ids, missed = index.ids, 0
+    out, only = rng.permutation(ids)[:60], rng.permutation(ids)[:900]
+    for options in ({}, {"exclude": out}, {"allow": only}, {"exclude": out, "allow": index.filter(allow=only)}):
+        may = np.isin(ids, only) if "allow" in options else np.ones(len(ids), np.bool_)
+        may &= ~np.isin(ids, out) if "exclude" in options else True
+        for user in rng.standard_normal((3, 10)).astype(np.float32):
+            found = index.search(user, 10, method=method, **options)
+            ranking = index.search(user, len(ids), exact=True)
+            for item in [*ranking.ids[:25].tolist(), *out[:3].tolist()]:
+                said = index.explain(user, item, 10, method=method, **options)
+                assert str(index.plan.method if method is None else method) in said.sentences[1]
+                if not check_said(said, item, found, may, ids, ranking):
+                    continue
+                missed += 1
+                if isinstance(method, ts.Slots):
+                    assert not said.found_by_slots
+                else:
+                    assert said.score <= (said.tile.centre_score + said.tile.spread) * (1 + 1e-5)
+    if method in (METHODS[0], METHODS[3]):
+        assert missed == 0
+    if method in (METHODS[1], METHODS[4]):
+        assert missed > 0
+
+
+def test_a_missed_tile_is_visited_with_the_reach_that_is_named(rng):
+    items = rng.standard_normal((3000, 8)).astype(np.float32)
+    index = ts.Index.build(items, method=ts.LearnedTiles(n_tiles=60))
+    named = 0
+    for user in rng.standard_normal((20, 8)).astype(np.float32):
+        for item in index.search(user, 10, exact=True).ids.tolist():
+            said = index.explain(user, item, method=ts.Tiles(0.05))
+            if "so the tile was not visited; it is with a reach of" in str(said):
+                named += 1
+                assert said.tile.believed < said.last_score
+                reach = float(str(said).rsplit("a reach of ", 1)[1].split(" ")[0])
+                assert 0.05 < reach <= 1
+                assert item in index.search(user, method=ts.Tiles(1.0)).ids
+    assert named > 5
+
+
+def test_an_explanation_searches_as_search_does(index, rng):
+    user = rng.standard_normal(16)
+    assert index.explain(user, 3, k=2000).place == index.explain(user, 3).rank
+    assert index.explain(user, 3, exact=True).method == "exact"
+    with pytest.raises(ValueError, match="k is 0, but must be from 1"):
+        index.explain(user, 3, k=0)
+    with pytest.raises(TypeError, match="method is str, but must be"):
+        index.explain(user, 3, method="exact")
+    with pytest.raises(ValueError, match="contradict each other"):
+        index.explain(user, 3, method=ts.Slots(), exact=True)
+    with pytest.raises(ValueError, match="exclude has 2 sequences of ids, but there are 1 queries"):
+        index.explain(user, 3, exclude=[[1], [2]])
 
 
 def test_text_ids_are_escaped_in_html():
@@ -56,7 +150,7 @@ def test_text_ids_are_escaped_in_html():
 def test_long_tables_are_cut(rng):
     index = ts.Index.build(rng.standard_normal((50, 40)), schema=ts.Schema(ts.Ternary(), ts.OneHot()))
     user = index[3]
-    assert str(index.explain(user, 3)).endswith("more")
+    assert str(index.explain(user, 3, method=ts.Slots())).endswith("more")
 
 
 def test_drift_is_seen_and_rebuilding_ends_it(rng):

@@ -53,14 +53,14 @@ def filters(index, rng):
     return {
         "none": ({}, everyone),
         "exclude lists": ({"exclude": lists}, [np.setdiff1d(ids, own) for own in lists]),
-        "exclude matrix": ({"exclude": seen}, [ids[~dense[query]] for query in range(n)]),
+        "exclude matrix": ({"exclude": (seen, ids)}, [ids[~dense[query]] for query in range(n)]),
         "allow many": ({"allow": some}, [some] * n),
         "allow few": ({"allow": few}, [few] * n),
         "allow own": ({"allow": own}, own),
         "allow few, exclude": ({"allow": few, "exclude": lists}, [np.setdiff1d(few, out) for out in lists]),
         "allow many, exclude": ({"allow": some, "exclude": lists}, [np.setdiff1d(some, out) for out in lists]),
         "allow own, exclude": (
-            {"allow": own, "exclude": seen},
+            {"allow": own, "exclude": (seen, ids)},
             [np.intersect1d(own[q], ids[~dense[q]]) for q in range(n)],
         ),
         "nothing left": ({"exclude": everyone}, [ids[:0]] * n),
@@ -132,7 +132,7 @@ def test_batches_and_threads_change_nothing(method, kind, rng, monkeypatch):
         for query, user in enumerate(USERS):
             for name, lists in given.items():
                 if alone[name] is None:
-                    own = lists[[query]].tocsr() if scipy.sparse.issparse(lists) else lists[query]
+                    own = (lists[0][[query]].tocsr(), lists[1]) if isinstance(lists, tuple) else lists[query]
                     alone[name] = own
             one = search(
                 version,

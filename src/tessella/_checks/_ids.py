@@ -1,12 +1,17 @@
 """Checks of ids and of lists of them."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._kernels import core, levels_to_the_caller
+
 _SEQUENCES = (list, tuple, set, frozenset, range, np.ndarray)
+_NONE = type(None)
+_ENOUGH_TO_WARN = 10  # different ids
 
 
 def ids(values: Any, count: int | None, *, unique: bool = True, name: str = "ids") -> NDArray[Any]:
@@ -70,49 +75,115 @@ def _numbers_or_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array.astype(np.int64)
 
 
-def excluding_shape(shape: tuple[int, ...], n_queries: int, n_items: int) -> None:
-    """Refuse a sparse `exclude` that has not a row for each query and a column for each item."""
-    if shape != (n_queries, n_items):
-        raise ValueError(
-            f"exclude has shape {shape}, but must have shape {(n_queries, n_items)}: column j is item index.ids[j]; "
-            "widen it if items have come, or pass lists of ids."
+def is_sequence(kind: type) -> bool:
+    """Whether objects of a type are sequences of ids, or arrays of some library, rather than ids."""
+    return issubclass(kind, _SEQUENCES) or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
+
+
+def plain_numbers(lists: list[Any], count: int) -> NDArray[np.int64] | None:
+    """All ids of lists and tuples, if these are Python's own and hold Python's whole numbers; otherwise None."""
+    numbers = np.empty(count, np.int64)
+    return numbers if core().kernels.read_ids(lists, numbers) else None
+
+
+def flat_ids(values: Any, kinds: set[type], name: str) -> NDArray[Any]:
+    """An array of the ids in a flat sequence of values of some types; None, which stands for no answer, is left out."""
+    if _NONE in kinds:
+        values, kinds = [value for value in values if value is not None], kinds - {_NONE}
+    if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+        try:
+            return np.fromiter(values, np.int64, len(values))
+        except OverflowError:
+            raise ValueError(f"{name} holds a number that does not fit int64, but ids do.") from None
+    if all(issubclass(kind, str) for kind in kinds):
+        cut = next((text for text in values if text.endswith("\0")), None)
+        if cut is not None:
+            raise ValueError(f"{name} holds {cut!r}, but texts may not end in a NUL character.")
+        return np.array(list(values), np.str_)
+    if any(issubclass(kind, str) for kind in kinds):
+        raise TypeError(f"{name} holds both texts and other values, but must hold whole numbers or texts.")
+    if any(issubclass(kind, bool | np.bool_) for kind in kinds):
+        raise TypeError(f"{name} holds a bool, but must hold whole numbers or texts; a mask is a NumPy array of bool.")
+    other = next(kind for kind in kinds if not issubclass(kind, int | np.integer))
+    called = np.dtype(other).name if issubclass(other, float) else other.__name__
+    raise TypeError(f"{name} holds {called}, but must hold whole numbers or texts.")
+
+
+def id_array(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """An array of numbers or texts, of any shape, as ids; an array of objects is taken value by value."""
+    if array.dtype.kind == "O":
+        values = array.ravel().tolist()
+        return flat_ids(values, set(map(type, values)), name)
+    return np.ascontiguousarray(_numbers_or_texts(array, name))
+
+
+def from_library(values: Any, name: str) -> NDArray[Any]:
+    """What a sequence of pandas, polars, Arrow or another library holds, as an array; missing values are left out."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is a {type(values).__name__} that NumPy cannot read ({error}).") from None
+    if array.ndim != 1 or array.dtype.kind not in "fO" or any(map(is_sequence, set(map(type, array.tolist())))):
+        return array
+    droppers = ("drop_nulls", "drop_null", "dropna")  # of polars, Arrow and pandas
+    drop = next((getattr(values, drop) for drop in droppers if hasattr(values, drop)), None)
+    return array if drop is None else np.asarray(drop())
+
+
+def number_of_lists(count: int, name: str, n_queries: int) -> None:
+    """Refuse sequences of ids of another number than there are queries."""
+    if count != n_queries:
+        raise ValueError(f"{name} has {count} sequences of ids, but there are {n_queries} queries.")
+
+
+def refuse_filter(values: object, name: str) -> NoReturn:
+    """Refuse what is no filter."""
+    kind = type(values).__name__
+    raise TypeError(
+        f"{name} is a {kind}, but must be a sequence of ids, a list with a sequence for each query, a sparse matrix, a "
+        "mask, or an index.filter()."
+    )
+
+
+def columns_fit(shape: tuple[int, ...], name: str, n_queries: int | None, n_columns: int, *, whose: str) -> None:
+    """Refuse a matrix or mask that has not a row for each query, or no column for each item or column id."""
+    rows = shape[0] if n_queries is None else n_queries
+    wanted = (n_columns,) if len(shape) == 1 else (rows, n_columns)
+    if shape == wanted:
+        return
+    reason = "a row is for a query"
+    if shape[-1] != n_columns and whose == "item":
+        reason = f"column j is item index.ids[j]; pass {name}=(matrix, column_ids) to say which item each column is"
+    elif shape[-1] != n_columns:
+        reason = "column j is item column_ids[j]"
+    raise ValueError(f"{name} has shape {shape}, but must have shape {wanted}: {reason}.")
+
+
+def refuse_moved_columns(name: str) -> NoReturn:
+    """Refuse a matrix without column ids, once items were removed."""
+    raise ValueError(
+        f"{name} is a matrix without column ids, but items were removed from the index, so its columns may have moved; "
+        f"pass {name}=(matrix, column_ids), with column_ids=index.ids if column j is item index.ids[j]."
+    )
+
+
+def starts_of_rows(starts: NDArray[np.int64], n_entries: int, name: str) -> None:
+    """Refuse a CSR matrix whose rows are not where they should be, which SciPy does not look for."""
+    if starts[0] < 0 or starts[-1] > n_entries or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"{name} is damaged: its indptr does not ascend from 0 to its {n_entries} entries.")
+
+
+def refuse_column(column: int, n_columns: int, name: str) -> NoReturn:
+    """Refuse a matrix with a column that is not there, which SciPy does not look for."""
+    raise ValueError(f"{name} holds the column {column}, but its columns are 0 to {n_columns - 1}.")
+
+
+def warn_of_unknown_ids(distinct: NDArray[Any], unknown: NDArray[np.bool_], name: str) -> None:
+    """Warn where most ids are not in the index: they may be something else."""
+    if len(distinct) >= _ENOUGH_TO_WARN and 2 * np.count_nonzero(unknown) > len(distinct):
+        warnings.warn(
+            f"{name} holds mostly ids that are not in the index, such as {distinct[unknown][0].item()!r}, which are "
+            "passed over; if they are positions, pass index.ids[positions].",
+            UserWarning,
+            stacklevel=levels_to_the_caller(),
         )
-
-
-def is_list_of_lists(values: object) -> bool:
-    """Whether `values` holds sequences of ids rather than ids."""
-    if isinstance(values, np.ndarray):
-        return values.ndim == 2
-    return isinstance(values, list | tuple) and bool(values) and all(isinstance(part, _SEQUENCES) for part in values)
-
-
-def is_list_of_ids(values: object) -> bool:
-    """Whether `values` holds ids rather than sequences of ids."""
-    return isinstance(values, _SEQUENCES) and not is_list_of_lists(values)
-
-
-def id_lists(values: Any, name: str, n: int) -> list[NDArray[Any]]:
-    """`values` as `n` arrays of ids; what stands for a missing answer is left out."""
-    lists = list(values) if isinstance(values, list | tuple | np.ndarray) else None
-    if lists is None or not all(isinstance(part, _SEQUENCES) for part in lists):
-        other = "a sequence of ids" if name == "allow" else "a sparse matrix"
-        raise TypeError(f"{name} is neither {other} nor a list with a sequence for each query, such as [[1, 2], [3]].")
-    if len(lists) != n:
-        raise ValueError(f"{name} has {len(lists)} sequences of ids, but there are {n} queries.")
-    return [_listed(part, name) for part in lists]
-
-
-def _listed(part: Any, name: str) -> NDArray[Any]:
-    known = [value for value in part if value is not None] if not isinstance(part, np.ndarray | range) else part
-    if isinstance(known, np.ndarray) and known.dtype.kind == "O":
-        known = known[known != None]  # noqa: E711
-    array = ids(known, None, unique=False, name=name)
-    return array if array.dtype.kind == "U" else array[array != -1]
-
-
-def columns(matrix: Any, name: str) -> None:
-    """Refuse a CSR matrix with a column that is not there, which SciPy does not look for."""
-    indices, n = matrix.indices, matrix.shape[1]
-    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= n):
-        wrong = indices[(indices < 0) | (indices >= n)][0]
-        raise ValueError(f"{name} holds the column {wrong}, but its columns are 0 to {n - 1}.")

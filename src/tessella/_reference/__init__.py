@@ -6,7 +6,7 @@ Each function has the name, the arrays and the result of its native counterpart,
 from tessella._reference.arithmetic import inner_products
 from tessella._reference.codes import code_items, code_tile_items
 from tessella._reference.engine import Engine
-from tessella._reference.ids import find_ids
+from tessella._reference.ids import Lists, find_ids, list_columns, read_ids, scatter_ids
 from tessella._reference.mapping import (
     count_entries,
     counter_slots,
@@ -22,6 +22,7 @@ from tessella._reference.tiles import group_neighbours, nearest_tiles
 
 __all__ = [
     "Engine",
+    "Lists",
     "code_items",
     "code_tile_items",
     "count_entries",
@@ -32,9 +33,12 @@ __all__ = [
     "first_nonfinite",
     "group_neighbours",
     "inner_products",
+    "list_columns",
     "nearest_tiles",
     "place_entries",
     "prepare",
+    "read_ids",
+    "scatter_ids",
     "ternary_tiles",
     "window_slots",
 ]

@@ -15,6 +15,7 @@ from tessella._packing import candidate_positions, positions_of
 from tessella._reference import slots as by_slots
 from tessella._reference.arithmetic import Doubles, Floats, sums_of_squares
 from tessella._reference.best import Best, QueryFilter
+from tessella._reference.ids import Lists, fill_lists, find_ids
 from tessella._reference.tiles import TileQuery, Visitor, gather_tiles, scan_tiles
 
 
@@ -137,6 +138,25 @@ class Engine:
         chosen = self._chosen(query, _of_query(entries, 0), rules, len(candidates), setting)
         candidates[: len(chosen)] = chosen
         return len(chosen)
+
+    def list_ids(
+        self,
+        ids: NDArray[np.int64],
+        starts: NDArray[np.int64] | None,
+        without: Lists | None,
+        rows: NDArray[np.int64],
+        row_starts: NDArray[np.int64],
+    ) -> int:
+        """Turn lists of ids into ascending lists of rows; how many ids are unknown. -1 stands for nothing."""
+        starts = np.array([0, len(ids)]) if starts is None else starts
+        wanted = ids[starts[0] : starts[-1]]
+        found = np.full(len(wanted), -1)
+        for segment in self.segments:
+            positions = np.full(len(wanted), -1)
+            find_ids(segment, 0, wanted, positions)
+            found[positions >= 0] = segment.rows[positions[positions >= 0]]
+        fill_lists(found, starts, without, rows, row_starts)
+        return int(np.count_nonzero((found < 0) & (wanted != -1)))
 
     def _chosen(self, query: Floats, entries: Any, rules: QueryFilter, budget: int, setting: Any) -> NDArray[np.uint64]:
         limits = setting.max_slots, setting.min_overlap

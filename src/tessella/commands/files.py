@@ -39,6 +39,22 @@ def read_items_for(index: Index, path: Path, ids: Path | None) -> tuple[NDArray[
     return factors, listed
 
 
+def read_excluded(index: Index, path: Path | None, columns: Path | None, n_users: int) -> tuple[Any, Any] | None:
+    """The matrix of users x items, by rows, and the ids of its columns; None without one."""
+    if path is None:
+        if columns is not None:
+            raise ValueError("--columns are those of a matrix, but there is no --exclude.")
+        return None
+    ids = index.ids if columns is None else tables.as_ids(tables.read_ids(columns), texts=has_texts(index))
+    if columns is None and index._version.moved:
+        raise ValueError(
+            f"{path} has no ids of its columns, but items were removed from the index, so they may have moved; pass "
+            "--columns."
+        )
+    what = "users x items of the index" if columns is None else f"users x ids in {columns}"
+    return tables.read_seen(path, (n_users, len(ids)), what), ids
+
+
 def has_texts(index: Index) -> bool:
     """Whether ids are texts."""
     return index.ids.dtype.kind == "U"

@@ -6,8 +6,18 @@ import typer
 
 from tessella import __version__
 from tessella.commands import tables
-from tessella.commands.files import has_texts, names_of
-from tessella.commands.options import INDEX, USERS
+from tessella.commands.files import has_texts, names_of, read_excluded
+from tessella.commands.options import (
+    BUDGET,
+    COLUMNS,
+    EXACT,
+    EXCLUDE,
+    INDEX,
+    MAX_SLOTS,
+    REACH,
+    USERS,
+    method_of,
+)
 from tessella.index import Index
 from tessella.versions import storage
 
@@ -39,16 +49,27 @@ def explain(
         str, typer.Option(help="The user's row number, or id if the file of users has ids.", show_default=False)
     ],
     item: Annotated[str, typer.Option(help="The item's id.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", help="How many items are recommended to each user.")] = 10,
+    exclude: EXCLUDE = None,
+    columns: COLUMNS = None,
+    reach: REACH = None,
+    budget: BUDGET = None,
+    max_slots: MAX_SLOTS = None,
+    exact: EXACT = False,
 ) -> None:
-    """Show why an item is, or is not, recommended to a user."""
+    """Show why a search does, or does not, recommend an item to a user."""
     loaded = Index.load(index)
     table = tables.read_factors(users, loaded.n_factors)
     names = [str(name) for name in names_of(table)]
     if user not in names:
         rows = f"row {user}; its rows are 0 to {len(names) - 1}." if table.ids is None else f"user with id {user!r}."
         raise ValueError(f"{users} has no {rows}")
-    query = table.factors[names.index(user)]
-    typer.echo(loaded.explain(query, tables.as_ids([item], texts=has_texts(loaded))[0].item()))
+    row = names.index(user)
+    seen = read_excluded(loaded, exclude, columns, len(names))
+    method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
+    item_id = tables.as_ids([item], texts=has_texts(loaded))[0].item()
+    excluded = None if seen is None else (seen[0][[row]], seen[1])
+    typer.echo(loaded.explain(table.factors[row], item_id, k, method=method, exclude=excluded))
 
 
 def verify(index: INDEX) -> None:

@@ -37,7 +37,14 @@ EXCLUDE = Annotated[
     Path | None,
     typer.Option(
         help="Items not to recommend, such as those seen: a sparse matrix of users x items, in the order of the "
-        "index, from scipy.sparse.save_npz.",
+        "index or of --columns, from scipy.sparse.save_npz.",
+        show_default=False,
+    ),
+]
+COLUMNS = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ids of the items that the columns of --exclude are, one a line; needed once items were removed.",
         show_default=False,
     ),
 ]

@@ -17,9 +17,10 @@ from rich.table import Table
 from tessella import _files
 from tessella._threads import cut
 from tessella.commands import tables
-from tessella.commands.files import check_place, names_of
+from tessella.commands.files import check_place, names_of, read_excluded
 from tessella.commands.options import (
     BUDGET,
+    COLUMNS,
     EXACT,
     EXCLUDE,
     INDEX,
@@ -57,6 +58,7 @@ def search(
         ),
     ] = None,
     exclude: EXCLUDE = None,
+    columns: COLUMNS = None,
     reach: REACH = None,
     budget: BUDGET = None,
     max_slots: MAX_SLOTS = None,
@@ -71,12 +73,12 @@ def search(
     loaded = Index.load(index)
     table = tables.read_factors(users, loaded.n_factors)
     names = names_of(table)
-    seen = None if exclude is None else tables.read_seen(exclude, (len(names), len(loaded)))
+    seen = read_excluded(loaded, exclude, columns, len(names))
     method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
 
     def answers(n_users: int) -> Iterator[tables.UserAnswers]:
         for batch in cut(n_users, USERS_PER_BLOCK) or [slice(0, 0)]:  # where there are no users, k is still looked at
-            excluded = None if seen is None else seen[batch]
+            excluded = None if seen is None else (seen[0][batch], seen[1])
             found = loaded.search(table.factors[batch], k, method=method, exclude=excluded, **given(threads=threads))
             yield tables.UserAnswers(names[batch], found)
 
@@ -106,6 +108,7 @@ def search_all(
     ],
     k: Annotated[int, typer.Option("-k", "--k", help="How many items to recommend to each user.")] = 10,
     exclude: EXCLUDE = None,
+    columns: COLUMNS = None,
     reach: REACH = None,
     budget: BUDGET = None,
     max_slots: MAX_SLOTS = None,
@@ -120,7 +123,7 @@ def search_all(
     loaded = Index.load(index)
     method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
     factors = tables.open_factors(users, loaded.n_factors)
-    seen = None if exclude is None else tables.read_seen(exclude, (len(factors), len(loaded)))
+    seen = read_excluded(loaded, exclude, columns, len(factors))
     before, start = answer_folder.users_done(out), time.perf_counter()
     try:
         source = users if users.suffix.lower() == ".npy" else factors  # the path names it in sentences
@@ -165,7 +168,8 @@ def _quality(index: Index, users: NDArray[Any], seen: Any, found: SearchResult) 
         return "all certified"
     chosen = np.unique(np.linspace(0, len(users) - 1, USERS_COMPARED).astype(np.int64))
     k = found.scores.shape[1]
-    true = index.search(users[chosen], k, exclude=None if seen is None else seen[chosen], exact=True)
+    excluded = None if seen is None else (seen[0][chosen], seen[1])
+    true = index.search(users[chosen], k, exclude=excluded, exact=True)
     share = recall(found.scores[chosen], true.scores).mean()
     certified = f"{n_certified:,} certified" if n_certified else "none certified"
     return f"{certified}, recall {share:.3f} measured with {len(chosen):,} users"

@@ -111,7 +111,7 @@ def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any
     return _checks.ids(ids, None, unique=False)
 
 
-def read_seen(path: Path, shape: tuple[int, int]) -> Any:
+def read_seen(path: Path, shape: tuple[int, int], what: str) -> Any:
     """The sparse matrix of users x items that `scipy.sparse.save_npz` wrote, by rows."""
     _files.check_readable(path)
     with _opened(path, "it is no sparse matrix of scipy.sparse.save_npz, or is damaged") as file:
@@ -120,7 +120,7 @@ def read_seen(path: Path, shape: tuple[int, int]) -> Any:
             matrix.check_format()  # a damaged one could crash the conversion
         by_rows = scipy.sparse.csr_array(matrix)
     if by_rows.shape != shape:
-        raise ValueError(f"{path} has shape {by_rows.shape}, but must have shape {shape}: users x items of the index.")
+        raise ValueError(f"{path} has shape {by_rows.shape}, but must have shape {shape}: {what}.")
     return by_rows
 
 

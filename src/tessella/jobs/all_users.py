@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks, _files
@@ -18,6 +17,7 @@ from tessella.jobs import answer_folder
 from tessella.jobs.progress import bar
 from tessella.results import SearchResult
 from tessella.retrieval.plan import METHODS, Method
+from tessella.search.filters import Given, given, same_filter
 from tessella.search.route import search
 from tessella.versions.fingerprint import fingerprint, index_fingerprint
 from tessella.versions.version import Version
@@ -33,9 +33,8 @@ class Users:
     """Everybody's factors and filters, checked once and given out by the block."""
 
     factors: NDArray[Any]  # (n_users, n_factors), of any type and order, perhaps in a file
-    exclude: Any  # a CSR matrix, a sequence for each user, or None
-    allow: Any  # ids for all, a sequence for each user, or None
-    allow_by_user: bool
+    exclude: Given | None
+    allow: Given | None
     name: str  # what sentences call the factors
 
     @classmethod
@@ -46,15 +45,7 @@ class Users:
             user_factors, name = _mapped(user_factors), os.fspath(user_factors)
         factors = _checks.factors(user_factors, name, version.fitted.n_factors)
         n = len(factors)
-        by_user = _checks.is_list_of_lists(allow)
-        if _checks.is_sparse(exclude):
-            _checks.excluding_shape(exclude.shape, n, version.n_live)
-            exclude = exclude if exclude.format == "csr" else scipy.sparse.csr_array(exclude)
-        elif exclude is not None and not (isinstance(exclude, list | tuple | np.ndarray) and len(exclude) == n):
-            _checks.id_lists(exclude, "exclude", n)  # has the sentence
-        if by_user and len(allow) != n:
-            _checks.id_lists(allow, "allow", n)
-        return cls(factors, exclude, allow, by_user, name)
+        return cls(factors, given(version, exclude, "exclude", n), given(version, allow, "allow", n), name)
 
     def __len__(self) -> int:
         return len(self.factors)
@@ -63,46 +54,29 @@ class Users:
         """Checked factors of some users."""
         return _checks.block(self.factors, some, self.name)
 
-    def filters(self, some: slice) -> tuple[Any, Any]:
+    def filters(self, some: slice) -> tuple[Given | None, Given | None]:
         """What is excluded and allowed for some users, as a search takes it."""
-        exclude = None if self.exclude is None else self.exclude[some]
-        if not self.allow_by_user:
-            return exclude, self.allow
-        return exclude, self.allow[some] if some.stop > some.start else None
+        exclude = None if self.exclude is None else self.exclude.of_queries(some)
+        return exclude, None if self.allow is None else self.allow.of_queries(some)
 
     def check(self, version: Version, some: slice) -> None:
         """Refuse bad factors and filters of some users."""
         _checks.products_fit(self.block(some), version.longest, self.name, some.start)
-        for name, lists in self._listed(some).items():
-            for ids in _checks.id_lists(lists, name, len(lists)):
-                version.same_kind(ids)
+        for part in self.filters(some):
+            if part is not None:
+                part.check(version)
 
-    def digest(self, some: slice) -> str:
-        """The digest of what is asked for some users."""
-        parts: list[Any] = [self.block(some)]
-        if _checks.is_sparse(self.exclude):
-            seen = self.exclude[some]
-            parts += [seen.indptr.astype(np.int64), seen.indices.astype(np.int64), seen.data != 0]
-        for name, lists in self._listed(some).items():
-            parts += [name, *map(np.unique, _checks.id_lists(lists, name, len(lists)))]
-        return fingerprint(*parts)
-
-    def _listed(self, some: slice) -> dict[str, Any]:
-        """Filters that are a sequence of ids for each of some users."""
-        listed = {}
-        if self.exclude is not None and not _checks.is_sparse(self.exclude):
-            listed["exclude"] = self.exclude[some]
-        if self.allow_by_user:
-            listed["allow"] = self.allow[some]
-        return listed
+    def digest(self, version: Version, some: slice) -> str:
+        """The digest of what is asked for some users: the same for filters that let the same items answer."""
+        return fingerprint(self.block(some), *same_filter(version, some.stop - some.start, *self.filters(some)))
 
     def per_block(self, version: Version, k: int) -> int:
         """How many users a block holds: fewer where each takes more memory."""
         n_factors = self.factors.shape[1]
         an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
         a_user = n_factors * (self.factors.itemsize + 8) + k * (24 + an_id)
-        if _checks.is_sparse(self.exclude):
-            a_user += 48 * self.exclude.nnz // max(1, len(self))
+        if self.exclude is not None and self.exclude.n_queries is not None:
+            a_user += 48 * self.exclude.n_entries // max(1, len(self))
         most = max(method.queries_per_call for method in METHODS)
         users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
         return users if users < most else users - users % most
@@ -138,7 +112,7 @@ def search_all(
         request = _request(version, users, k, method)
         if version.text_ids:
             none.ids = none.ids.astype(_text_kind(version))
-        asked = users.digest
+        asked = functools.partial(users.digest, version)
         with answer_folder.opened(path, request, none, asked, per_block=per_block, overwrite=overwrite) as folder:
             with bar(len(users), begun=folder.done.n_users, shown=progress) as advance:
                 for some in folder.left():
@@ -172,11 +146,10 @@ def _path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
 
 def _request(version: Version, users: Users, k: int, method: Method | None) -> dict[str, Any]:
     """What is asked, but for users' own factors and filters: the same for two jobs whose answers are the same."""
-    own = {"exclude": "none", "allow": "none"}
-    if users.exclude is not None:
-        own["exclude"] = "matrix" if _checks.is_sparse(users.exclude) else "lists"
-    if users.allow is not None:
-        own["allow"] = "lists" if users.allow_by_user else fingerprint(_sorted_ids(users.allow))
+    own = {
+        name: "none" if filtered is None else "all" if filtered.n_queries is None else "each"
+        for name, filtered in (("exclude", users.exclude), ("allow", users.allow))
+    }
     return {
         "tessella": importlib.metadata.version("tessella"),
         "index": index_fingerprint(version),
@@ -205,7 +178,3 @@ def _mapped(path: str | os.PathLike[str]) -> NDArray[Any]:
 def _text_kind(version: Version) -> np.dtype[Any]:
     """The type of arrays that hold any text id of the index."""
     return np.result_type("<U1", *(segment.ids.dtype for segment in version.segments))
-
-
-def _sorted_ids(ids: Any) -> NDArray[Any]:
-    return np.unique(_checks.id_lists([ids], "allow", 1)[0])

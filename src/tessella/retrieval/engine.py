@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._kernels import core
+from tessella._reference import Lists
 from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.plan import Setting
 from tessella.retrieval.postings import Entries
@@ -57,7 +58,7 @@ class Answers(NamedTuple):
 class Engine:
     """Searches one version of an index at one SIMD level. Any number of threads may."""
 
-    __slots__ = ("_handle", "_level")
+    __slots__ = ("_handle", "_level", "read_ids")
 
     def __init__(
         self, fitted: Fitted, segments: Sequence[Any], radii: NDArray[np.float32] | None, lengths: tuple[float, float]
@@ -66,6 +67,7 @@ class Engine:
         centres = None if fitted.tiling is None else fitted.tiling.coded
         self._handle = running.kernels.Engine(fitted.axes.head, *lengths, centres, radii, list(segments))
         self._level = running.level
+        self.read_ids = running.kernels.read_ids  # for a single query, which has no time to ask which kernels run
 
     def search(
         self,
@@ -99,3 +101,19 @@ class Engine:
         """The candidates of slots search for one query, at most as many as there is room for, in no order."""
         count = self._handle.choose(query, setting, entries, None, candidates, self._level)
         return candidates[:count]
+
+    def list_ids(
+        self,
+        ids: NDArray[np.int64],
+        starts: NDArray[np.int64] | None,
+        without: Lists | None,
+        rows: NDArray[np.int64],
+        row_starts: NDArray[np.int64],
+    ) -> int:
+        """Turn lists of ids, whole numbers, into ascending lists of rows, less those of `without`.
+
+        Fills `rows`, which has room for every id, and `row_starts`; how many ids are unknown. -1 stands for nothing.
+        Without `starts` there is one list.
+        """
+        unknown: int = self._handle.list_ids(ids, starts, without, rows, row_starts)
+        return unknown

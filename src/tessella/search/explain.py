@@ -1,34 +1,122 @@
-"""Explain: what exact search and slots search make of one item for one query."""
+"""Explain: why a search did, or did not, return an item."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella._kernels import core
+from tessella._norms import squared_norms
 from tessella._numbers import SLOTS
 from tessella._packing import candidate_positions
 from tessella._threads import cut
-from tessella.results import Explanation, SharedSlot
-from tessella.retrieval.plan import Setting, Slots
+from tessella.results import Explanation, SharedSlot, TileBound
+from tessella.retrieval.plan import Method, Setting, Slots, Tiles
 from tessella.retrieval.postings import Entries
+from tessella.search.filters import filter_for, given
+from tessella.search.route import search
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14
-_K = 10
 _MANY = 2**31  # items, so that a budget is not taken for exact search
 
 
-def explain(version: Version, query: NDArray[np.float32], item_id: int | str, position: int) -> Explanation:
-    """Set the query beside the item at a position."""
-    planned = version.plan.method_for(_K)
-    method = planned if isinstance(planned, Slots) else Slots()
-    setting = Setting(SLOTS, *method.setting(_K, _MANY, version.n_factors)[1:])
-    mapper = version.fitted.item_mapper if method.threshold_queries else version.fitted.query_mapper
-    entries = mapper.entries(query[None])
+def explain(
+    version: Version,
+    query: NDArray[np.float32],
+    item_id: int | str,
+    position: int,
+    k: int,
+    method: Method | None,
+    exclude: Any,
+    allow: Any,
+) -> Explanation:
+    """Search, and set what was found beside the item at a position."""
+    exclude, allow = given(version, exclude, "exclude", 1), given(version, allow, "allow", 1)
+    found = search(version, query, k, method, exclude, allow)
+    k = len(found.ids)
+    used = version.plan.method_for(k) if method is None else method
     at = np.array([position])
     factor, row = version.factors_at(at), int(version.rows_at(at)[0])
     score = float(_scores(query, factor)[0])
+    allowed = {"exclude": _may_answer(version, exclude, None), "allow": _may_answer(version, None, allow)}
+    may_answer = allowed["exclude"] & allowed["allow"]
+    rank, rank_left = _ranks(version, query, score, row, may_answer)
+    places = np.flatnonzero(found.ids == item_id)
+    return Explanation(
+        item_id=item_id,
+        n_items=version.n_live,
+        score=score,
+        rank=rank,
+        k=k,
+        method=str(used),
+        place=int(places[0]) + 1 if places.size else None,
+        left_out_by=next((name for name, rows in allowed.items() if not rows[row]), None),
+        n_left=int(np.count_nonzero(may_answer[version.live_rows])),
+        rank_left=rank_left if may_answer[row] else None,
+        last_score=float(found.scores[-1]),
+        tile=_tile(version, query, factor, used) if isinstance(used, Tiles) else None,
+        **_slots(version, query, position, k, used, may_answer)._asdict(),
+    )
+
+
+def _may_answer(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_]:
+    """Which rows a filter lets through."""
+    rows = np.ones(max(version.next_row, 1), np.bool_)
+    if exclude is None and allow is None:
+        return rows
+    bits, _, listed, starts, only = filter_for(version, 1, exclude, allow).of_queries(slice(0, 1))
+    if bits is not None:
+        rows &= np.unpackbits(bits, bitorder="little", count=len(rows)).astype(np.bool_)
+    if starts is not None:
+        named = np.zeros(len(rows), np.bool_)
+        named[listed[starts[0] : starts[1]]] = True
+        rows &= named if only else ~named
+    return rows
+
+
+def _tile(version: Version, query: NDArray[np.float32], factor: NDArray[np.float32], method: Tiles) -> TileBound | None:
+    """What tile search believes of the item's tile; None for the tile of the longest items, which is always visited."""
+    tiling, radii = version.fitted.tiling, version.radii
+    if tiling is None or radii is None:
+        return None
+    tiles = tiling.tiles_of(factor, 1)[0]
+    if (tiles == 0).any():
+        return None
+    length = float(np.sqrt(squared_norms(query[None]))[0])
+    scores = _scores(query, tiling.centres[tiles - 1])
+    spreads = radii[tiles - 1] * length
+    bounds = [TileBound(float(a), float(b), method.reach) for a, b in zip(scores, spreads, strict=True)]
+    return max(bounds, key=lambda bound: bound.believed)
+
+
+class _SlotFacts(NamedTuple):
+    """What slots search makes of an item."""
+
+    query_slots: tuple[int, ...]
+    used_slots: int
+    item_slots: tuple[int, ...]
+    shared: tuple[SharedSlot, ...]
+    partial_score: float
+    candidate_rank: int | None
+    budget: int
+
+
+def _slots(
+    version: Version,
+    query: NDArray[np.float32],
+    position: int,
+    k: int,
+    used: Method,
+    may_answer: NDArray[np.bool_],
+) -> _SlotFacts:
+    """The slots of query and item, by the method used if it is slots search, or else by its default."""
+    method = used if isinstance(used, Slots) else Slots()
+    setting = Setting(SLOTS, *method.setting(k, _MANY, version.n_factors)[1:])
+    mapper = version.fitted.item_mapper if method.threshold_queries else version.fitted.query_mapper
+    entries = mapper.entries(query[None])
     _, query_slots, query_values = entries
-    _, item_slots, item_values = version.fitted.item_mapper.entries(factor)
+    _, item_slots, item_values = version.fitted.item_mapper.entries(version.factors_at(np.array([position])))
     heaviest = np.sort(np.argsort(-np.abs(query_values), kind="stable")[: setting.max_slots])
     slots, ours, theirs = np.intersect1d(query_slots[heaviest], item_slots, return_indices=True)
     products = query_values[heaviest][ours] * item_values[theirs]
@@ -36,17 +124,13 @@ def explain(version: Version, query: NDArray[np.float32], item_id: int | str, po
         SharedSlot(int(slot), float(a), float(b), float(product))
         for slot, a, b, product in zip(slots, query_values[heaviest][ours], item_values[theirs], products, strict=True)
     )
-    return Explanation(
-        item_id=item_id,
-        n_items=version.n_live,
-        score=score,
-        rank=_rank(version, query, score, row),
+    return _SlotFacts(
         query_slots=tuple(query_slots.tolist()),
         used_slots=len(heaviest),
         item_slots=tuple(item_slots.tolist()),
         shared=shared,
         partial_score=float(products.sum(dtype=np.float64)),
-        candidate_rank=_candidate_rank(version, query, position, setting, entries),
+        candidate_rank=_candidate_rank(version, query, position, setting, entries, may_answer),
         budget=setting.budget or version.n_live,
     )
 
@@ -59,22 +143,32 @@ def _scores(query: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray
     return scores.ravel()
 
 
-def _rank(version: Version, query: NDArray[np.float32], score: float, row: int) -> int:
-    """The number of the item among all, from 1, by score and then by row."""
-    ahead = 0
+def _ranks(
+    version: Version, query: NDArray[np.float32], score: float, row: int, may_answer: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """The number of the item among all, and among those that may answer, from 1, by score and then by row."""
+    ahead = ahead_left = 1
     for segment in version.segments:
         live = segment.live
         for part in cut(len(live), _SCORED_AT_ONCE):
             scores, rows = _scores(query, segment.factors[live[part]]), segment.rows[live[part]]
-            ahead += int(np.count_nonzero((scores > score) | ((scores == score) & (rows < row))))
-    return ahead + 1
+            better = rows[(scores > score) | ((scores == score) & (rows < row))]
+            ahead += len(better)
+            ahead_left += int(np.count_nonzero(may_answer[better]))
+    return ahead, ahead_left
 
 
 def _candidate_rank(
-    version: Version, query: NDArray[np.float32], position: int, setting: Setting, entries: Entries
+    version: Version,
+    query: NDArray[np.float32],
+    position: int,
+    setting: Setting,
+    entries: Entries,
+    may_answer: NDArray[np.bool_],
 ) -> int | None:
     """The number of the item among those that slots search could choose, from 1, or None if it is not one."""
     room = np.empty(version.n_live, np.uint64)
-    ranked = np.sort(version.engine.choose(query, setting, entries, room))[::-1]
-    at = np.flatnonzero(candidate_positions(ranked) == position)
+    ranked = candidate_positions(np.sort(version.engine.choose(query, setting, entries, room))[::-1])
+    ranked = ranked[may_answer[version.rows_at(ranked)]] if len(ranked) else ranked
+    at = np.flatnonzero(ranked == position)
     return int(at[0]) + 1 if at.size else None

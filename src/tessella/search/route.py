@@ -12,7 +12,7 @@ from tessella._threads import cut, run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Answers, Filter
 from tessella.retrieval.plan import METHODS, Method, Setting, Slots, Tiles
-from tessella.search.filters import filter_for
+from tessella.search.filters import LazyFilter, filter_for
 from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
@@ -63,7 +63,7 @@ def search(
         setting = method.setting(k, version.n_live, version.n_factors)
     row_filter = None
     if exclude is not None or allow is not None:
-        row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
+        row_filter = filter_for(version, 1 if single else len(array), exclude, allow)
     if single:
         found, refused = _search_one(version, array, k, method, setting, row_filter)
     else:
@@ -74,12 +74,18 @@ def search(
 
 
 def _search_one(
-    version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, row_filter: Filter | None
+    version: Version,
+    query: NDArray[np.float32],
+    k: int,
+    method: Method,
+    setting: Setting,
+    row_filter: Filter | LazyFilter | None,
 ) -> tuple[SearchResult, int]:
     ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     n_scored, certified = np.empty(1, np.int64), np.empty(1, np.bool_)
     entries = _entries(version, query[None], method) if setting.method == SLOTS else None
-    refused = version.engine.search(query, setting, entries, row_filter, (ids, scores, n_scored, certified))
+    own = row_filter.of_queries(slice(0, 1)) if isinstance(row_filter, LazyFilter) else row_filter
+    refused = version.engine.search(query, setting, entries, own, (ids, scores, n_scored, certified))
     found = version.text_ids_at(ids) if version.text_ids and refused < 0 else ids
     return SearchResult(found, scores, n_scored[0], certified[0]), refused
 
@@ -90,7 +96,7 @@ def _search_many(
     k: int,
     method: Method,
     setting: Setting,
-    row_filter: Filter | None,
+    row_filter: Filter | LazyFilter | None,
     threads: int | None,
     queries_per_call: int | None,
 ) -> tuple[SearchResult, int]:
@@ -107,6 +113,8 @@ def _search_many(
             refused.append(part.start + bad)
 
     together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
+    if isinstance(row_filter, LazyFilter):
+        together = min(together, row_filter.queries_at_once)
     parts = cut(len(queries), queries_per_call or together)
     run_blocks(answer, parts, thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids

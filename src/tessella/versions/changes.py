@@ -36,7 +36,7 @@ def rebuilt(version: Version, tiles: LearnedTiles | None, threads: int) -> Versi
     positions = version.live_positions  # what is fitted does not depend on how items are spread over segments
     schema = version.fitted.sparse_map.schema_
     fresh = built(version.factors_at(positions), version.ids_at(positions), schema, tiles, threads)
-    return replace(fresh, number=version.number + 1, plan=version.plan)
+    return replace(fresh, number=version.number + 1, plan=version.plan, moved=version.moved, lineage=version.lineage)
 
 
 def added(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> Version:
@@ -63,7 +63,8 @@ def updated(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -
 def removed(version: Version, ids: NDArray[Any]) -> Version:
     """The version without some items."""
     positions = version.positions_of(ids)
-    return _next(version, version.segments_without(positions))
+    moved = version.moved or len(positions) > 0
+    return _next(replace(version, moved=moved), version.segments_without(positions))
 
 
 def merged(segments: tuple[Segment, ...], fitted: Fitted) -> Segment:

@@ -11,7 +11,7 @@ from tessella.mapping.sparse_map import SparseMap
 from tessella.retrieval.plan import Plan
 from tessella.versions.version import Version
 
-_HISTORY = ("number", "next_row")
+_HISTORY = ("number", "next_row", "moved", "lineage")
 
 
 def fingerprint(*values: Any) -> str:

@@ -17,6 +17,8 @@ from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
+CLOSE = 4  # ids that span at most so many times their number get an entry for each number between them
+
 
 class NewItems(NamedTuple):
     """Items on their way into a segment, in any order."""
@@ -40,7 +42,8 @@ class Segment:
     rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
     by_row: NDArray[np.int32]  # (n) the order that sorts the rows
     ids: NDArray[Any]  # (n)
-    by_id: NDArray[np.int32]  # (n) the order that sorts the ids
+    by_id: NDArray[np.int32]  # the order that sorts texts; for whole numbers a table of positions, -1 where none is
+    first_id: int | None  # of a table with an entry for each number from this on; None where ids lie too far apart
     is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
     codes: ExactCodes
     postings: Postings
@@ -87,9 +90,8 @@ class Segment:
     ) -> Self:
         """A segment of arrays that are by falling norm already."""
         by_row = _order_of(rows)
-        numbered = ids.dtype == np.int64 and np.array_equal(ids, rows)  # items that have their rows for ids
-        by_id = by_row if numbered else np.argsort(ids, kind="stable").astype(np.int32)
-        return cls(factors, rows, by_row, ids, by_id, is_new, codes, postings, tiles, None, len(ids))
+        table = _table_of(ids, rows, by_row)
+        return cls(factors, rows, by_row, ids, *table, is_new, codes, postings, tiles, None, len(ids))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -121,7 +123,7 @@ class Segment:
         """Fill in the positions, with the base added, of those ids that are here; ids of the other kind are not."""
         if ids.dtype.kind == self.ids.dtype.kind:
             find_ids = core().kernels.find_ids if ids.dtype == np.int64 else _reference.find_ids
-            find_ids(self.ids, self.by_id, self.removed, base, ids, positions)
+            find_ids(self, base, ids, positions)
 
     def without(self, positions: NDArray[np.int64]) -> Self:
         """The segment with some more items removed."""
@@ -143,6 +145,25 @@ class Segment:
             "postings": self.postings.nbytes,
             "tiles": 0 if self.tiles is None else self.tiles.nbytes,
         }
+
+
+def _table_of(
+    ids: NDArray[Any], rows: NDArray[np.int32], by_row: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], int | None]:
+    """How ids are found, and the first id where the table has an entry for each number."""
+    if ids.dtype.kind == "U":
+        return np.argsort(ids, kind="stable").astype(np.int32), None
+    n, first, last = len(ids), int(ids.min()), int(ids.max())
+    span = last - first + 1
+    if span == n and np.array_equal(ids, rows):  # items that have their rows for ids
+        return by_row, first
+    if span <= CLOSE * n:
+        table = np.full(span, -1, np.int32)
+        table[ids - first] = np.arange(n, dtype=np.int32)
+        return table, first
+    table = np.empty(1 << (2 * n).bit_length(), np.int32)
+    core().kernels.scatter_ids(ids, table)
+    return table, None
 
 
 def _order_of(rows: NDArray[np.int32]) -> NDArray[np.int32]:

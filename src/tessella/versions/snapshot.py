@@ -40,6 +40,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
         "plan": plan_to_json(version.plan),
+        "moved": version.moved,
     }
     if fitted.tiling is not None:
         facts |= {"tiles": fitted.tiling.parameters.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
@@ -77,8 +78,10 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         )  # files of format 1 have no plan
         grouped = facts.get("format", storage.FORMAT) >= GROUPED_FROM
         _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
+        moved = facts.get("moved", number > 0)  # older files do not say whether items were removed
+        _checks.true_or_false(moved, "moved")
         if not n:
-            return Version((), fitted, texts, number, 0, plan)
+            return Version((), fitted, texts, number, 0, plan, moved)
         codes = ExactCodes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         _checks.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
@@ -101,7 +104,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         )
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return Version((segment,), fitted, texts, number, n, plan)
+    return Version((segment,), fitted, texts, number, n, plan, moved)
 
 
 def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool, grouped: bool) -> None:

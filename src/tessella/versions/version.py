@@ -1,7 +1,7 @@
 """Version: what one search sees, a few segments and what was fitted. A change makes the next one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Version:
     number: int  # how many changes led here
     next_row: int
     plan: Plan = EXACT_PLAN
+    moved: bool = False  # whether items were ever removed, so that column j need not be the item it once was
+    lineage: object = field(default_factory=object)  # what all versions of one index share, and no other
 
     @cached
     def n_factors(self) -> int:
