@@ -234,6 +234,34 @@ void group_neighbours(Matrix<const float> factors, Vector<const int64_t> starts,
                              direction.data(), sums.data(), keys.data(), others.data(), members.data());
 }
 
+// Puts rows in the order given, in place, cycle by cycle.
+void reorder(Matrix<float> factors, Vector<const int64_t> order) {
+    const size_t n = order.size();
+    require_size(factors, "factors", n * factors.shape(1));
+    std::vector<bool> done(n, false);
+    for (size_t i = 0; i < n; ++i) {
+        const int64_t from = order.data()[i];
+        require(from >= 0 && from < static_cast<int64_t>(n) && !done[static_cast<size_t>(from)],
+                "order does not hold every row once");
+        done[static_cast<size_t>(from)] = true;
+    }
+    nb::gil_scoped_release unlocked;
+    const size_t width = factors.shape(1);
+    std::vector<float> first(width);
+    for (size_t start = 0; start < n; ++start) {
+        if (!done[start]) continue;  // every row is marked by now, and cleared when it is in place
+        std::copy_n(factors.data() + start * width, width, first.begin());
+        for (size_t to = start;;) {
+            done[to] = false;
+            const size_t from = static_cast<size_t>(order.data()[to]);
+            const float* row = from == start ? first.data() : factors.data() + from * width;
+            std::copy_n(row, width, factors.data() + to * width);
+            if (from == start) break;
+            to = from;
+        }
+    }
+}
+
 IdTable id_table_of(const Fields& fields) {
     const auto ids = fields.get<Vector<const int64_t>>("ids");
     const size_t n = ids.size();
@@ -561,6 +589,7 @@ NB_MODULE(_native, m) {
           "level"_a, "Codes items, or centres, for tile search, each in steps of its own scale.");
     m.def("nearest_tiles", &nearest_tiles, "centres"_a, array("halves"), array("factors"), optional("taken"),
           array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
+    m.def("reorder", &reorder, array("factors"), array("order"), "Puts rows in the order given, in place.");
     m.def("group_neighbours", &group_neighbours, array("factors"), array("starts"), array("members"), "level"_a,
           "Puts the members of each tile in groups of neighbours.");
     m.def("scatter_ids", &scatter_ids_of, array("ids"), array("slots"),

@@ -48,9 +48,14 @@ float tile_bound_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return scan.centre_bounds_of(probe.query)[tile - 1] + probe.per_radius * scan.tiled.radii[tile - 1];
 }
 
-// Whether the groups of a tile have bounds of their own; those of tile 0, where every query looks, have not.
+bool all_in_tile_0(const TiledItems& tiled) {
+    return tiled.starts[1] == tiled.starts[tiled.n_tiles + 1];
+}
+
+// Whether the groups of a tile have bounds of their own. Those of the longest items, where every query looks, have not.
 bool has_bounded_groups(const TiledItems& tiled, int64_t tile) {
-    return tile > 0 && tiled.starts[tile + 1] - tiled.starts[tile] > FEW_GROUPS;
+    const bool large = tiled.starts[tile + 1] - tiled.starts[tile] > FEW_GROUPS;
+    return large && tiled.group_radii && (tile > 0 || all_in_tile_0(tiled));
 }
 
 // Bounds the groups of a tile.
@@ -348,10 +353,6 @@ TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries
     for (int64_t query = 0; query < queries.n_queries; ++query)
         scratch.probes[query] = probe_of(coded, query, items, tiled.coded.code_size, reach);
     return {items, tiled, queries, centre_bounds, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
-}
-
-bool all_in_tile_0(const TiledItems& tiled) {
-    return tiled.starts[1] == tiled.starts[tiled.n_tiles + 1];
 }
 
 // Tile 0, which holds the longest items, is for every query; then each query goes to its best-bounded tile, and

@@ -224,9 +224,9 @@ def test_the_engine_equals_its_reference(kind, n, n_factors, sizes, tiles, k, se
     rng = np.random.default_rng(seed)
     factors = rng.permutation(tiled_items(rng, kind, n, n_factors, sizes[0])[0])
     half = -(-n // 2)
-    version = built(factors[:half], np.arange(half), DEFAULT_SCHEMA, LearnedTiles(*tiles), 1)
+    version = built(factors[:half].copy(), np.arange(half), DEFAULT_SCHEMA, LearnedTiles(*tiles), 1)
     if half < n:
-        version = added(version, factors[half:], np.arange(half, n))
+        version = added(version, factors[half:].copy(), np.arange(half, n))
     gone = np.flatnonzero(rng.random(n) < 0.2)
     version = updated(removed(version, gone), factors[:0], np.zeros(0, np.int64))
     queries = (rng.integers(-3, 4, (5, n_factors)) * sizes[1]).astype(np.float32)

@@ -142,7 +142,7 @@ def test_centres_are_about_as_good_as_scipys(rng, n_clusters):
 
     def learned(seed):
         return learn_centres(
-            points, n_clusters, seed, lambda some, centres: Tiling(settings, centres, np.inf).nearest(some, 1)
+            points, n_clusters, seed, lambda some, centres: Tiling(settings, centres, np.inf, 0).nearest(some, 1)
         )
 
     ours = np.mean([inertia(learned(seed)) for seed in range(3)])

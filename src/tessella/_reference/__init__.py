@@ -3,7 +3,7 @@
 Each function has the name, the arrays and the result of its native counterpart, bit for bit; `level` changes nothing.
 """
 
-from tessella._reference.arithmetic import inner_products
+from tessella._reference.arithmetic import inner_products, reorder
 from tessella._reference.codes import code_items, code_tile_items
 from tessella._reference.engine import Engine
 from tessella._reference.ids import Lists, find_ids, list_columns, read_ids, scatter_ids
@@ -38,6 +38,7 @@ __all__ = [
     "place_entries",
     "prepare",
     "read_ids",
+    "reorder",
     "scatter_ids",
     "ternary_tiles",
     "window_slots",

@@ -44,3 +44,8 @@ def scores_of(queries: Floats, items: Floats) -> Floats:
 def nearest(values: Doubles) -> Doubles:
     """The nearest whole numbers, halves away from zero."""
     return np.trunc(np.where(values < 0, values - 0.5, values + 0.5))
+
+
+def reorder(factors: Floats, order: NDArray[np.int64]) -> None:
+    """Put rows in the order given, in place."""
+    factors[:] = factors[order]

@@ -126,7 +126,7 @@ def group_bounds(tiled: Any, coded: TileQuery) -> Floats:
     sizes = np.diff(tiled.starts)
     tile_of = np.repeat(np.arange(len(sizes)), sizes)
     within = np.arange(len(tile_of)) - tiled.starts[tile_of]
-    bounded = (tile_of > 0) & (sizes[tile_of] > numbers.FEW_GROUPS)
+    bounded = ((tile_of > 0) | (sizes[0] == sizes.sum())) & (sizes[tile_of] > numbers.FEW_GROUPS)
     numbered = np.where(bounded, tiled.centre_starts[tile_of] * numbers.GROUP_ITEMS + within, 0)
     groups: Floats = np.where(bounded, bounds[numbered], LARGEST) if len(bounds) else np.zeros(0, np.float32)
     return groups
@@ -171,7 +171,7 @@ class Visitor:
         bounds = self.groups[groups]
         wanted = -(-4 * (self.best.k - len(self.best.scores)) // numbers.GROUP_ITEMS)
         floor = np.float32(-LARGEST)
-        if tile > 0 and len(groups) > numbers.FEW_GROUPS and 0 < wanted < len(groups):
+        if (bounds < LARGEST).any() and len(groups) > numbers.FEW_GROUPS and 0 < wanted < len(groups):
             floor = -np.sort(-bounds)[wanted - 1]
             self._score_read(groups[bounds >= floor])
             groups, bounds = groups[bounds < floor], bounds[bounds < floor]

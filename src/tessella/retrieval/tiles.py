@@ -131,6 +131,7 @@ class Tiling:
     parameters: LearnedTiles
     centres: NDArray[np.float32]  # (n_tiles, n_factors) by falling norm
     long_norm: float  # longer items go to tile 0
+    n_items: int  # that they were learned from
 
     @classmethod
     def learn(cls, factors: NDArray[np.float32], parameters: LearnedTiles, threads: int) -> Self:
@@ -145,12 +146,11 @@ class Tiling:
         sample = np.sort(rng.permutation(ordinary)[: max(POINTS_PER_TILE * n_tiles, 1)])
 
         def assign(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int32]:
-            return cls(parameters, centres, np.inf).nearest(points, threads)
+            return cls(parameters, centres, np.inf, 0).nearest(points, threads)
 
         centres = learn_centres(factors[sample], n_tiles, parameters.seed, assign)
-        return cls(
-            parameters, np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")]), long_norm
-        )
+        by_norm = np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")])
+        return cls(parameters, by_norm, long_norm, len(factors))
 
     @cached
     def coded(self) -> TileCodes:

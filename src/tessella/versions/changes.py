@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from tessella._threads import give_way, thread_count
 from tessella.mapping.schema import Schema
 from tessella.retrieval.fitted import Fitted
-from tessella.retrieval.tiles import LearnedTiles
+from tessella.retrieval.tiles import LearnedTiles, Tiling
 from tessella.versions.segment import NewItems, Segment
 from tessella.versions.version import MAX_ROWS, Version
 
 PILE = 8
 SMALL = 256  # items that are as soon coded as looked through in two segments
 MOST_REMOVED = 1 / 3  # of a segment
+MOST_GROWN = 4  # times as many items as tiles were learned from
 
 
 def built(
     factors: NDArray[np.float32], ids: NDArray[Any], schema: Schema, tiles: LearnedTiles | None, threads: int
 ) -> Version:
-    """The first version: fitted to checked factors, with all items in one segment."""
+    """The first version: fitted to checked factors, which it takes over, with all items in one segment."""
     fitted = Fitted.to(factors, schema, tiles, threads)
     rows = np.arange(len(factors), dtype=np.int32)
     segment = Segment.build(NewItems(factors, ids, rows, np.zeros(len(rows), np.bool_)), fitted, threads)
@@ -85,10 +86,31 @@ def _next(version: Version, segments: tuple[Segment, ...], new: NewItems | None 
     if new is not None and len(new.rows):
         next_row = max(next_row, int(new.rows.max()) + 1)
         segments = _grown(segments, new, version.fitted)
-    after = replace(version, segments=_tidy(segments, version.fitted), number=version.number + 1, next_row=next_row)
+    fitted, tidied = version.fitted, _tidy(segments, version.fitted)
+    outgrown = _outgrown(fitted, tidied) if len(tidied) < len(segments) else None
+    if outgrown is not None:
+        fitted, tidied = _with_new_tiles(fitted, outgrown, tidied)
+    after = replace(version, segments=tidied, fitted=fitted, number=version.number + 1, next_row=next_row)
     give_way()
     after.engine  # noqa: B018 - made here, so that no search has to
     return after
+
+
+def _outgrown(fitted: Fitted, segments: tuple[Segment, ...]) -> LearnedTiles | None:
+    """The tiles to learn anew, if there are so many more items by now that others would be far better."""
+    tiling, n = fitted.tiling, sum(segment.n_live for segment in segments)
+    if tiling is None or tiling.parameters.n_tiles != "auto" or n <= MOST_GROWN * tiling.n_items:
+        return None
+    return tiling.parameters
+
+
+def _with_new_tiles(
+    fitted: Fitted, tiles: LearnedTiles, segments: tuple[Segment, ...]
+) -> tuple[Fitted, tuple[Segment, ...]]:
+    """Tiles learned from the items there are now, and these in one segment."""
+    items = NewItems.together([segment.live_items for segment in segments])
+    fresh = replace(fitted, tiling=Tiling.learn(items.factors, tiles, thread_count(None)))
+    return fresh, (Segment.build(items, fresh, thread_count(None)),)
 
 
 def _grown(segments: tuple[Segment, ...], new: NewItems, fitted: Fitted) -> tuple[Segment, ...]:

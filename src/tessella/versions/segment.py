@@ -53,10 +53,11 @@ class Segment:
 
     @classmethod
     def build(cls, items: NewItems, fitted: Fitted, threads: int = 1) -> Self:
-        """A segment of checked items."""
+        """A segment of checked items, whose factors it takes over and puts in order."""
         give_way()
         order = np.argsort(-squared_norms(items.factors), kind="stable")
-        ordered = items.factors[order]
+        ordered = items.factors
+        core().kernels.reorder(ordered, order)
         n = len(ordered)
         codes = ExactCodes.empty(n, fitted.axes)
         entries: dict[int, Entries] = {}

@@ -44,6 +44,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
     }
     if fitted.tiling is not None:
         facts |= {"tiles": fitted.tiling.parameters.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
+        facts["tiled_items"] = fitted.tiling.n_items
         arrays["centres"] = fitted.tiling.centres
     if fitted.sparse_map.rotation_ is not None and fitted.sparse_map.rotation_ is not fitted.basis:
         arrays["rotation"] = fitted.sparse_map.rotation_
@@ -150,7 +151,8 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
     if not len(centres) or not np.isfinite(centres).all():
         raise ValueError("there are no centres, or not all are finite")
     long_norm = _checks.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
-    return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm)
+    n_items = _checks.whole_number(facts.get("tiled_items", facts["n_items"]), "tiled_items", 0)
+    return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm, n_items)
 
 
 def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
