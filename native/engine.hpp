@@ -95,7 +95,6 @@ struct Scratch {
         groups.resize(n_groups);
         classes.resize(n_classes);
         class_keys.resize(std::max(n_classes, n_groups));
-        probes.resize(n);
         floors.resize(n);
         visitors.resize(n + 1);
         tiles_to_visit.resize(n + 1);
@@ -375,32 +374,15 @@ private:
     void search_in_one_tile(const Batch& batch, const std::vector<int64_t>& rows) const {
         std::vector<OneTile> tiles(segments_.size());
         for (size_t i = 0; i < segments_.size(); ++i) put_in_one_tile(batch.kernels, segments_[i], rows, tiles[i]);
-        const int64_t code_size = n_factors_ + n_factors_ % 2;
-        const auto coded = [&](const Batch& part) {
-            Scratch& scratch = part.scratch;
-            scratch.codes.resize(static_cast<size_t>(part.queries.n_queries * code_size));
-            scratch.tile_terms.resize(static_cast<size_t>(part.queries.n_queries));
-            part.kernels.code_tile_queries(part.queries.factors, part.queries.n_queries, n_factors_, code_size,
-                                           scratch.codes.data(), scratch.tile_terms.data());
-            return TileQueries{scratch.codes.data(), scratch.tile_terms.data()};
-        };
-        const auto space = [](const Batch& part, const TiledItems& tiled) {
-            return part.scratch.for_tiles(tiled.largest, part.best.k, part.queries.n_queries);
-        };
-        const auto gather = [&](const Batch& part, const Gathered& gathered) {
-            const TileQueries queries = coded(part);
-            for (size_t i = 0; i < segments_.size(); ++i) {
-                const TiledItems tiled = tiles[i].view(code_size);
-                part.kernels.gather_tiles(segments_[i].items, tiled, part.queries, queries, nullptr, 1.0,
-                                          space(part, tiled), gathered);
-            }
-        };
-        if (batch.best.k >= SCORED_LAST) return score_last(batch, gather);
-        const TileQueries queries = coded(batch);
-        for (size_t i = 0; i < segments_.size(); ++i) {
-            const TiledItems tiled = tiles[i].view(code_size);
-            batch.kernels.scan_tiles(segments_[i].items, tiled, batch.queries, queries, nullptr, 1.0,
-                                     space(batch, tiled), batch.best);
+        const auto tiled = [&](size_t i) { return tiles[i].view(n_factors_ + n_factors_ % 2); };
+        if (batch.best.k >= SCORED_LAST) {
+            score_last(batch, [&](const Batch& part, const Gathered& gathered) {
+                make_probes(part, 1.0);
+                gather_tiles(part, tiled, nullptr, gathered);
+            });
+        } else {
+            make_probes(batch, 1.0);
+            scan_tiles(batch, tiled, nullptr);
         }
     }
 
@@ -482,39 +464,62 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
     }
 
-    // Codes queries and bounds the centres.
-    TileQueries coded_for_tiles(const Batch& batch, double reach) const {
-        const size_t n = static_cast<size_t>(batch.queries.n_queries);
+    // Codes queries.
+    TileQueries make_probes(const Batch& batch, double reach) const {
+        const int64_t n = batch.queries.n_queries;
+        const int64_t code_size = n_factors_ + n_factors_ % 2;
         Scratch& scratch = batch.scratch;
-        scratch.codes.resize(n * static_cast<size_t>(centres_.code_size));
-        scratch.tile_terms.resize(n);
-        scratch.centre_bounds.resize(n * static_cast<size_t>(n_groups_ * GROUP_ITEMS));
-        batch.kernels.code_tile_queries(batch.queries.factors, batch.queries.n_queries, n_factors_, centres_.code_size,
-                                        scratch.codes.data(), scratch.tile_terms.data());
+        scratch.codes.resize(static_cast<size_t>(n * code_size));
+        scratch.tile_terms.resize(static_cast<size_t>(n));
+        scratch.probes.resize(static_cast<size_t>(n));
+        batch.kernels.code_tile_queries(batch.queries.factors, n, n_factors_, code_size, scratch.codes.data(),
+                                        scratch.tile_terms.data());
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
-        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,
-                                    scratch.centre_bounds.data());
+        batch.kernels.make_probes(coded, n, n_factors_, code_size, reach, scratch.probes.data());
         return coded;
     }
 
+    // Codes queries and bounds the centres.
+    const float* make_probes_of_tiles(const Batch& batch, double reach) const {
+        const TileQueries coded = make_probes(batch, reach);
+        std::vector<float>& bounds = batch.scratch.centre_bounds;
+        bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups_ * GROUP_ITEMS));
+        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,
+                                    bounds.data());
+        return bounds.data();
+    }
+
     void scan_by_tiles(const Batch& batch) const {
-        const TileQueries coded = coded_for_tiles(batch, batch.setting.reach);
-        for (const Segment& segment : segments_)
-            batch.kernels.scan_tiles(segment.items, segment.tiles, batch.queries, coded,
-                                     batch.scratch.centre_bounds.data(), batch.setting.reach,
-                                     tile_scratch(batch, segment), batch.best);
+        const float* centre_bounds = make_probes_of_tiles(batch, batch.setting.reach);
+        scan_tiles(batch, [this](size_t i) { return segments_[i].tiles; }, centre_bounds);
     }
 
     void gather_by_tiles(const Batch& batch, const Gathered& gathered, double reach) const {
-        const TileQueries coded = coded_for_tiles(batch, reach);
-        for (const Segment& segment : segments_)
-            batch.kernels.gather_tiles(segment.items, segment.tiles, batch.queries, coded,
-                                       batch.scratch.centre_bounds.data(), reach, tile_scratch(batch, segment),
-                                       gathered);
+        const float* centre_bounds = make_probes_of_tiles(batch, reach);
+        gather_tiles(batch, [this](size_t i) { return segments_[i].tiles; }, centre_bounds, gathered);
     }
 
-    static TileScratch tile_scratch(const Batch& batch, const Segment& segment) {
-        return batch.scratch.for_tiles(segment.tiles.largest, batch.best.k, batch.queries.n_queries);
+    template <typename TiledOf>
+    void scan_tiles(const Batch& batch, const TiledOf& tiled_of, const float* centre_bounds) const {
+        for (size_t i = 0; i < segments_.size(); ++i) {
+            const TiledItems tiled = tiled_of(i);
+            batch.kernels.scan_tiles(segments_[i].items, tiled, batch.queries, centre_bounds,
+                                     tile_scratch(batch, tiled), batch.best);
+        }
+    }
+
+    template <typename TiledOf>
+    void gather_tiles(const Batch& batch, const TiledOf& tiled_of, const float* centre_bounds,
+                      const Gathered& gathered) const {
+        for (size_t i = 0; i < segments_.size(); ++i) {
+            const TiledItems tiled = tiled_of(i);
+            batch.kernels.gather_tiles(segments_[i].items, tiled, batch.queries, centre_bounds,
+                                       tile_scratch(batch, tiled), gathered);
+        }
+    }
+
+    static TileScratch tile_scratch(const Batch& batch, const TiledItems& tiled) {
+        return batch.scratch.for_tiles(tiled.largest, batch.best.k, batch.queries.n_queries);
     }
 
     // Gathers and then scores, for as many queries at once as there is room for. A query that finds no room, since very

@@ -68,6 +68,7 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         gather_exact,
         code_tile_queries,
         bound_centres,
+        make_probes,
         scan_tiles,
         gather_tiles,
         raise_cuts,

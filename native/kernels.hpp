@@ -162,7 +162,7 @@ struct TileScratch {
     int32_t* groups;            // (groups of the largest tile, + 1)
     float* classes;             // (n_classes)
     uint64_t* keys;             // (n_classes, or groups of the largest tile)
-    Probe* probes;              // (n_queries)
+    const Probe* probes;        // (n_queries)
     float* floors;              // (n_queries)
     int32_t* visitors;          // (n_queries + 1)
     uint32_t* tiles_to_visit;   // (n_queries + 1)
@@ -316,13 +316,15 @@ struct Kernels {
     // What a query and a centre score at most, as far as `reach` trusts bounds; minus infinity beyond the last centre.
     void (*bound_centres)(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
                           int64_t n_queries, double reach, float* centre_bounds);
+    // What tiles are scanned with, once for all segments.
+    void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
+                        Probe* probes);
     // Offers the items of those tiles that may hold answers to each query's best k.
-    void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                       const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best);
+    void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
+                       const TileScratch& scratch, const TopK& best);
     // Gathers the items of those tiles.
-    void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                         const float* centre_bounds, double reach, const TileScratch& scratch,
-                         const Gathered& gathered);
+    void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries,
+                         const float* centre_bounds, const TileScratch& scratch, const Gathered& gathered);
     // Drops what was gathered and cannot answer.
     void (*raise_cuts)(const Gathered& gathered, int64_t n_queries);
     // Scores what a query gathered in a segment, from `first` on; the first that lies in another segment.

@@ -31,16 +31,16 @@ struct TileScan {
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-Probe probe_of(const TileQueries& coded, int64_t query, const Items& items, int64_t code_size, double reach) {
-    const TileQueryTerms& terms = coded.terms[query];
-    const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
-    return {query,
-            coded.codes + query * code_size,
-            terms.scale,
-            slack_of(terms, items.n_factors, code_size, reach),
-            per_radius,
-            per_radius / terms.scale,
-            static_cast<float>(items.n_factors) * static_cast<float>(UNDERFLOW_LOSS)};
+void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
+                 Probe* probes) {
+    const float lost = static_cast<float>(n_factors) * static_cast<float>(UNDERFLOW_LOSS);
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const TileQueryTerms& terms = coded.terms[query];
+        const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
+        probes[query] = {
+            query,      coded.codes + query * code_size, terms.scale, slack_of(terms, n_factors, code_size, reach),
+            per_radius, per_radius / terms.scale,        lost};
+    }
 }
 
 // What the best item of a tile around a centre is believed to score at most.
@@ -348,19 +348,17 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
             if (scratch.tiles_to_visit[i] >> t & 1) go(scratch.visitors[i], 1 + at + t);
 }
 
-TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                      const float* centre_bounds, double reach, const TileScratch& scratch) {
-    for (int64_t query = 0; query < queries.n_queries; ++query)
-        scratch.probes[query] = probe_of(coded, query, items, tiled.coded.code_size, reach);
+TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
+                      const TileScratch& scratch) {
     return {items, tiled, queries, centre_bounds, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
 }
 
 // Tile 0, which holds the longest items, is for every query; then each query goes to its best-bounded tile, and
 // to others until it has k answers; then to all tiles that may hold better ones. While the factors that one visit needs
 // are on their way, the codes of the next are looked through.
-void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                const float* centre_bounds, double reach, const TileScratch& scratch, const TopK& best) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
+void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
+                const TileScratch& scratch, const TopK& best) {
+    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         Visitor visitor = visitor_of(scan, best, query);
         visit(scan, 0, visitor);
@@ -420,9 +418,9 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
 }
 
 // As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
-void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const TileQueries& coded,
-                  const float* centre_bounds, double reach, const TileScratch& scratch, const Gathered& gathered) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, coded, centre_bounds, reach, scratch);
+void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
+                  const TileScratch& scratch, const Gathered& gathered) {
+    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const Probe& probe = scratch.probes[query];
         gathered.cuts[query].spare = 2.0f * probe.lost / probe.scale;
@@ -449,7 +447,7 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
     if (all_in_tile_0(tiled)) return;
     // A little less than the cut: tiles are chosen by their scores, items by steps.
     const auto worst = [&](int64_t query) {
-        const float cut = gathered.cuts[query].value * coded.terms[query].scale;
+        const float cut = gathered.cuts[query].value * scratch.probes[query].scale;
         return cut - 1e-6f * __builtin_fabsf(cut);
     };
     const auto go = [&](int64_t query, int64_t tile) {

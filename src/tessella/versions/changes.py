@@ -16,7 +16,7 @@ from tessella.retrieval.tiles import LearnedTiles, Tiling
 from tessella.versions.segment import NewItems, Segment
 from tessella.versions.version import MAX_ROWS, Version
 
-PILE = 8
+PILE = 2
 SMALL = 256  # items that are as soon coded as looked through in two segments
 MOST_REMOVED = 1 / 3  # of a segment
 MOST_GROWN = 4  # times as many items as tiles were learned from
