@@ -7,7 +7,8 @@ import pytest
 
 import tessella as ts
 from tessella.datasets import generated_factors
-from tessella.search import tuning
+from tessella.search import measuring, tuning
+from tessella.search.made_up import made_up_queries
 
 ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
 
@@ -20,7 +21,7 @@ def fastest(monkeypatch):
         def seconds(methods, *_):
             return {method: 1.0 if method.name == name else 2.0 for method in methods}
 
-        monkeypatch.setattr(tuning, "_seconds", seconds)
+        monkeypatch.setattr(tuning, "seconds_of", seconds)
 
     return make
 
@@ -63,7 +64,7 @@ def test_the_recall_asked_for_is_reached(fastest, name, target):
     recall, at_least = plan.recall
     assert target <= at_least <= recall == pytest.approx(measured_recall(index, USERS))
     assert plan.trials[0][:3] == (ts.Exact(), 1.0, 1.0)
-    chosen = next(trial for trial in plan.trials if trial.method.name == name)
+    chosen = next(trial for trial in plan.trials if trial.method.name == name and trial.k == plan.k)
     assert (chosen.recall, chosen.recall_low) == plan.recall
     assert "300 queries given" in plan.reason
     assert index.search(USERS).n_scored.mean() < (5_200 if name == "slots" else 500)
@@ -210,7 +211,7 @@ def test_items_of_any_size_can_be_tuned_for(size):
     for shape in (ITEMS, ITEMS * 0.3 ** np.arange(16)):
         index = ts.Index.build((shape / np.linalg.norm(shape, axis=1).max() * size).astype(np.float32))
         assert 0.95 <= index.plan.recall[1] <= index.plan.recall[0] <= 1
-        for sample in tuning.plausible_samples(index._version):
+        for sample in made_up_queries(index._version):
             assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
 
 

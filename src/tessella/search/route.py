@@ -1,6 +1,6 @@
 """The route of a query: checks, method, filter, engine, ids. There is no other."""
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
 MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget takes little memory
+
+How: TypeAlias = tuple[Method, Setting]
+Part: TypeAlias = tuple[slice, Method, Setting]
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -55,63 +58,114 @@ def search(
         _checks.factors(array[None] if single else array, "queries", version.n_factors)  # has the sentence
     if type(k) is not int or not 1 <= k <= LARGEST_K:
         k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
-    planned = version.planned if method is None else None
-    if planned is not None:
-        method, setting = planned
-    else:
-        method = version.plan.method_for(k) if method is None else _checked_method(version, method)
-        setting = method.setting(k, version.n_live, version.n_factors)
-    row_filter = None
+    how = [version.planned[k, 0, -1] if method is None else _named(version, method, k)]
+    row_filter = own = None
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
+        if method is None:
+            how, own = _planned(version, k, row_filter)
     if single:
-        found, refused = _search_one(version, array, k, method, setting, row_filter)
+        found, refused = _search_one(version, array, k, *how[0], row_filter)
+    elif own is None:
+        parts = _cut(0, len(array), how[0], queries_per_call)
+        found, refused = _search_many(version, array, k, parts, row_filter, n_threads)
     else:
-        found, refused = _search_many(version, array, k, method, setting, row_filter, n_threads, queries_per_call)
-    if refused >= 0:
-        _refuse(version, np.atleast_2d(given), np.atleast_2d(array), refused)
+        found, refused = _search_apart(version, array, k, how, own, row_filter, n_threads, queries_per_call)
+    if refused:
+        _refuse(version, np.atleast_2d(given), np.atleast_2d(array), min(refused))
     return found
 
 
 def _search_one(
     version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, row_filter: Filter | None
-) -> tuple[SearchResult, int]:
+) -> tuple[SearchResult, list[int]]:
     ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     n_scored, certified = np.empty(1, np.int64), np.empty(1, np.bool_)
     entries = _entries(version, query[None], method) if setting.method == SLOTS else None
     refused = version.engine.search(query, setting, entries, row_filter, (ids, scores, n_scored, certified))
     found = version.text_ids_at(ids) if version.text_ids and refused < 0 else ids
-    return SearchResult(found, scores, n_scored[0], certified[0]), refused
+    return SearchResult(found, scores, n_scored[0], certified[0]), [] if refused < 0 else [refused]
 
 
 def _search_many(
     version: Version,
     queries: NDArray[np.float32],
     k: int,
-    method: Method,
-    setting: Setting,
+    parts: list[Part],
     row_filter: Filter | None,
     threads: int | None,
-    queries_per_call: int | None,
-) -> tuple[SearchResult, int]:
+) -> tuple[SearchResult, list[int]]:
+    """The answers, and of the queries that the engine refused the first of each part."""
     answers = Answers.empty(len(queries), k)
     engine = version.engine
+    how = {part.start: (method, setting) for part, method, setting in parts}
     refused: list[int] = []
 
     def answer(part: slice) -> None:
         asked = queries[part]
+        method, setting = how[part.start]
         entries = _entries(version, asked, method) if setting.method == SLOTS else None
         own = None if row_filter is None else row_filter.of_queries(part)
         bad = engine.search(asked, setting, entries, own, answers.of_queries(part))
         if bad >= 0:
             refused.append(part.start + bad)
 
-    together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
-    parts = cut(len(queries), queries_per_call or together)
-    run_blocks(answer, parts, thread_count(threads))
+    run_blocks(answer, [part for part, _, _ in parts], thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
-    found = SearchResult(ids, answers.scores, answers.n_scored, answers.certified)
-    return found, min(refused, default=-1)
+    return SearchResult(ids, answers.scores, answers.n_scored, answers.certified), refused
+
+
+def _search_apart(
+    version: Version,
+    queries: NDArray[np.float32],
+    k: int,
+    how: list[How],
+    own: NDArray[np.int64],
+    row_filter: Filter | None,
+    threads: int | None,
+    queries_per_call: int | None,
+) -> tuple[SearchResult, list[int]]:
+    """The answers to queries that have settings of their own, where the engine takes one in a call.
+
+    Queries of one setting are put together, but for those with lists of what is allowed, which may be long: there,
+    neighbours are.
+    """
+    order = None if row_filter is None or row_filter.only else np.argsort(own, kind="stable")
+    if order is not None and row_filter is not None:
+        own, queries, row_filter = own[order], queries[order], row_filter.of_numbers(order)
+    ends = [*(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
+    parts = [
+        part
+        for first, end in zip([0, *ends], ends, strict=False)
+        for part in _cut(first, end, how[own[first]], queries_per_call)
+    ]
+    found, refused = _search_many(version, queries, k, parts, row_filter, threads)
+    if order is None:
+        return found, refused
+    places = np.argsort(order)
+    return SearchResult(*(array[places] for array in found.arrays().values())), order[refused].tolist()
+
+
+def _planned(version: Version, k: int, row_filter: Filter) -> tuple[list[How], NDArray[np.int64] | None]:
+    """The methods planned for filtered queries, and which of them is each query's; None where there is but one."""
+    starts = row_filter.starts
+    sizes = np.zeros(0, np.int64) if starts is None else starts[1:] - starts[:-1]
+    different = np.unique(sizes) if len(sizes) > 1 else sizes
+    n_allowed = -1 if row_filter.allowed is None else row_filter.n_allowed
+    plans = [
+        version.planned[(k, 0, size) if row_filter.only else (k, size, n_allowed)] for size in different.tolist() or [0]
+    ]
+    how = list(dict.fromkeys(plans))
+    if len(how) == 1:
+        return how, None
+    return how, np.array([how.index(plan) for plan in plans])[np.searchsorted(different, sizes)]
+
+
+def _cut(first: int, end: int, how: How, queries_per_call: int | None) -> list[Part]:
+    """Some of the queries in parts for one call each."""
+    method, setting = how
+    together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
+    return [(part, method, setting) for part in cut(end, queries_per_call or together, first)]
 
 
 def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
@@ -120,7 +174,8 @@ def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
         return np.require(_checks.numbers(queries, "queries"), np.float32, ["C", "A"])
 
 
-def _checked_method(version: Version, method: Method) -> Method:
+def _named(version: Version, method: Method, k: int) -> How:
+    """The method that a search names, with its setting."""
     if not isinstance(method, METHODS):
         kind = method.__name__ if isinstance(method, type) else type(method).__name__
         raise TypeError(
@@ -128,7 +183,7 @@ def _checked_method(version: Version, method: Method) -> Method:
         )
     if isinstance(method, Tiles) and version.fitted.tiling is None:
         raise ValueError("method is Tiles, but the index has none; build it with method=tessella.LearnedTiles().")
-    return method
+    return method, method.setting(k, version.n_live, version.n_factors)
 
 
 def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:

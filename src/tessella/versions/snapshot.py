@@ -37,6 +37,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
         "schema": fitted.sparse_map.schema_.to_json(),
         "scale": fitted.sparse_map.scale_.hex(),
         "plan": plan_to_json(version.plan),
+        "n_changed": version.n_changed,
     }
     if fitted.tiling is not None:
         facts |= {"tiles": fitted.tiling.parameters.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
@@ -71,9 +72,10 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         plan = (
             plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
         )  # files of format 1 have no plan
+        n_changed = _checks.whole_number(facts.get("n_changed", 0), "n_changed", 0)  # not in files before format 4
         _check_names(arrays, n, texts, fitted.tiling is not None)
         if not n:
-            return Version((), fitted, texts, number, 0, plan)
+            return Version((), fitted, texts, number, 0, plan, n_changed)
         codes = ExactCodes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         _checks.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
@@ -90,7 +92,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         )
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return Version((segment,), fitted, texts, number, n, plan)
+    return Version((segment,), fitted, texts, number, n, plan, n_changed)
 
 
 def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool) -> None:
