@@ -237,9 +237,9 @@ class Plan:
         The methods for each k that was measured, rising; empty where nothing was, and in files of format 3 and before.
     n_items : int or None
         How many items there were when it was measured; None where nothing was.
-    check : tuple of two floats, or None
-        Recall for the top k on queries made from the items, and its standard error: what a later measurement is
-        compared with, to see whether changes of the items have made the plan stale.
+    check : tuple of pairs of floats, or None
+        Recall for the top k on every kind of queries made from the items, and its standard error. A later measurement
+        is compared with it, to see whether changes of the items have made the plan stale.
     stale : str
         What has become of the recall since, if that is no longer what was asked for; empty otherwise.
     """
@@ -253,7 +253,7 @@ class Plan:
     automatic: bool = False
     steps: tuple[Step, ...] = ()
     n_items: int | None = None
-    check: tuple[float, float] | None = None
+    check: tuple[tuple[float, float], ...] | None = None
     stale: str = ""
 
     @property
@@ -413,12 +413,12 @@ def _checked(plan: Plan, *, tiled: bool) -> Plan:
     _checks.true_or_false(plan.automatic, "automatic")
     if plan.n_items is not None:
         _checks.whole_number(plan.n_items, "n_items", 0)
-    return replace(plan, reason=str(plan.reason), recall=_two(plan.recall), check=_two(plan.check))
+    recall = None if plan.recall is None else _pair(plan.recall)
+    check = None if plan.check is None else tuple(map(_pair, plan.check))
+    return replace(plan, reason=str(plan.reason), recall=recall, check=check)
 
 
-def _two(numbers: Any) -> tuple[float, float] | None:
-    if numbers is None:
-        return None
+def _pair(numbers: Any) -> tuple[float, float]:
     first, second = numbers
     return float(first), float(second)
 

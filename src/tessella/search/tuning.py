@@ -11,6 +11,7 @@ from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Slots, Step
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.search.made_up import SAMPLE, made_up_queries
 from tessella.search.measuring import Samples, seconds_of
+from tessella.search.staleness import checked_recall
 from tessella.versions.version import Version
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
@@ -97,6 +98,7 @@ def tuned(
         automatic=version.plan.automatic,
         steps=_steps(methods, excluding),
         n_items=version.n_live,
+        check=None if isinstance(methods[k], Exact) else checked_recall(version, methods[k], k),
     )
 
 

@@ -1,0 +1,36 @@
+"""Traffic: some of the queries that are served, kept to tune with."""
+
+import threading
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MOST_AT_ONCE = 0.25  # of all that are kept, from one search, so that one caller does not stand for all
+
+
+class Traffic:
+    """Keeps queries until it has as many as were asked for. Any number of threads may offer some."""
+
+    def __init__(self, n: int, n_factors: int, target_recall: float, k: int) -> None:
+        self.queries: NDArray[np.float32] = np.empty((n, n_factors), np.float32)
+        self.target_recall, self.k = target_recall, k
+        self._n_kept = 0
+        self._lock = threading.Lock()
+
+    def offer(self, queries: ArrayLike) -> bool:
+        """Keep some of the queries of a search that was answered; whether there are now enough, true once."""
+        asked = np.asarray(queries, np.float32).reshape(-1, self.queries.shape[1])
+        n = len(self.queries)
+        with self._lock:
+            left = n - self._n_kept
+            count = min(len(asked), left, max(1, int(n * MOST_AT_ONCE)))
+            if not count:
+                return False
+            evenly = np.arange(count) * len(asked) // count
+            self.queries[self._n_kept : self._n_kept + count] = asked[evenly]
+            self._n_kept += count
+            return count == left
+
+    def renew_lock(self) -> None:
+        """In a forked child no other thread is left that could hold the lock."""
+        self._lock = threading.Lock()
