@@ -18,7 +18,7 @@ from tessella.versions.version import Version
 FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # of each sample, so that tuning for a large k ends
 LEVELS = ((10, SAMPLE), (100, 500), (1_300, 160))  # how many of the best items are known, of how many queries
 CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
-TURNS = 3
+TURNS = 5
 
 _EXACT = Exact()
 _CERTAIN = (_EXACT, Tiles(1.0))
