@@ -1,6 +1,6 @@
 """The route of a query: checks, method, filter, engine, ids. There is no other."""
 
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,15 @@ MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget take
 
 How: TypeAlias = tuple[Method, Setting]
 Part: TypeAlias = tuple[slice, Method, Setting]
+
+
+class Apart(NamedTuple):
+    """What filtered queries need that cannot be searched alike."""
+
+    how: list[How]
+    own: NDArray[np.int64]  # which of these is each query's
+    row_filter: Filter
+
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -58,33 +67,34 @@ def search(
         _checks.factors(array[None] if single else array, "queries", version.n_factors)  # has the sentence
     if type(k) is not int or not 1 <= k <= LARGEST_K:
         k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
-    how = [version.planned[k, 0, -1] if method is None else _named(version, method, k)]
-    row_filter = own = None
+    named = method
+    method, setting = version.planned[k] if named is None else _named(version, named, k)
+    row_filter = apart = None
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow, single=single)
-        if method is None:
-            how, own = _planned(version, k, row_filter)
+        if named is None:
+            (method, setting), apart = _planned(version, k, row_filter)
     if single:
-        found, refused = _search_one(version, array, k, *how[0], row_filter)
-    elif own is None:
-        parts = _cut(0, len(array), how[0], queries_per_call)
+        found, refused = _search_one(version, array, k, method, setting, row_filter)
+    elif apart is None:
+        parts = _cut(0, len(array), (method, setting), queries_per_call)
         found, refused = _search_many(version, array, k, parts, row_filter, n_threads)
     else:
-        found, refused = _search_apart(version, array, k, how, own, row_filter, n_threads, queries_per_call)
-    if refused:
-        _refuse(version, np.atleast_2d(given), np.atleast_2d(array), min(refused))
+        found, refused = _search_apart(version, array, k, apart, n_threads, queries_per_call)
+    if refused >= 0:
+        _refuse(version, np.atleast_2d(given), np.atleast_2d(array), refused)
     return found
 
 
 def _search_one(
     version: Version, query: NDArray[np.float32], k: int, method: Method, setting: Setting, row_filter: Filter | None
-) -> tuple[SearchResult, list[int]]:
+) -> tuple[SearchResult, int]:
     ids, scores = np.empty(k, np.int64), np.empty(k, np.float32)
     n_scored, certified = np.empty(1, np.int64), np.empty(1, np.bool_)
     entries = _entries(version, query[None], method) if setting.method == SLOTS else None
     refused = version.engine.search(query, setting, entries, row_filter, (ids, scores, n_scored, certified))
     found = version.text_ids_at(ids) if version.text_ids and refused < 0 else ids
-    return SearchResult(found, scores, n_scored[0], certified[0]), [] if refused < 0 else [refused]
+    return SearchResult(found, scores, n_scored[0], certified[0]), refused
 
 
 def _search_many(
@@ -94,8 +104,9 @@ def _search_many(
     parts: list[Part],
     row_filter: Filter | None,
     threads: int | None,
-) -> tuple[SearchResult, list[int]]:
-    """The answers, and of the queries that the engine refused the first of each part."""
+    numbers: NDArray[np.int64] | None = None,
+) -> tuple[SearchResult, int]:
+    """The answers, and the first query that the engine refused, or -1; queries may have numbers of their own."""
     answers = Answers.empty(len(queries), k)
     engine = version.engine
     how = {part.start: (method, setting) for part, method, setting in parts}
@@ -108,30 +119,30 @@ def _search_many(
         own = None if row_filter is None else row_filter.of_queries(part)
         bad = engine.search(asked, setting, entries, own, answers.of_queries(part))
         if bad >= 0:
-            refused.append(part.start + bad)
+            number = part.start + bad
+            refused.append(number if numbers is None else int(numbers[number]))
 
     run_blocks(answer, [part for part, _, _ in parts], thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
-    return SearchResult(ids, answers.scores, answers.n_scored, answers.certified), refused
+    return SearchResult(ids, answers.scores, answers.n_scored, answers.certified), min(refused, default=-1)
 
 
 def _search_apart(
     version: Version,
     queries: NDArray[np.float32],
     k: int,
-    how: list[How],
-    own: NDArray[np.int64],
-    row_filter: Filter | None,
+    apart: Apart,
     threads: int | None,
     queries_per_call: int | None,
-) -> tuple[SearchResult, list[int]]:
+) -> tuple[SearchResult, int]:
     """The answers to queries that have settings of their own, where the engine takes one in a call.
 
     Queries of one setting are put together, but for those with lists of what is allowed, which may be long: there,
     neighbours are.
     """
-    order = None if row_filter is None or row_filter.only else np.argsort(own, kind="stable")
-    if order is not None and row_filter is not None:
+    how, own, row_filter = apart
+    order = None if row_filter.only else np.argsort(own, kind="stable")
+    if order is not None:
         own, queries, row_filter = own[order], queries[order], row_filter.of_numbers(order)
     ends = [*(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
     parts = [
@@ -139,26 +150,27 @@ def _search_apart(
         for first, end in zip([0, *ends], ends, strict=False)
         for part in _cut(first, end, how[own[first]], queries_per_call)
     ]
-    found, refused = _search_many(version, queries, k, parts, row_filter, threads)
+    found, refused = _search_many(version, queries, k, parts, row_filter, threads, order)
     if order is None:
         return found, refused
     places = np.argsort(order)
-    return SearchResult(*(array[places] for array in found.arrays().values())), order[refused].tolist()
+    return SearchResult(*(array[places] for array in found.arrays().values())), refused
 
 
-def _planned(version: Version, k: int, row_filter: Filter) -> tuple[list[How], NDArray[np.int64] | None]:
-    """The methods planned for filtered queries, and which of them is each query's; None where there is but one."""
+def _planned(version: Version, k: int, row_filter: Filter) -> tuple[How, Apart | None]:
+    """The method planned for filtered queries; where they need several, also what each needs."""
     starts = row_filter.starts
-    sizes = np.zeros(0, np.int64) if starts is None else starts[1:] - starts[:-1]
+    sizes = np.zeros(1, np.int64) if starts is None else starts[1:] - starts[:-1]
     different = np.unique(sizes) if len(sizes) > 1 else sizes
-    n_allowed = -1 if row_filter.allowed is None else row_filter.n_allowed
+    n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
     plans = [
         version.planned[(k, 0, size) if row_filter.only else (k, size, n_allowed)] for size in different.tolist() or [0]
     ]
     how = list(dict.fromkeys(plans))
     if len(how) == 1:
-        return how, None
-    return how, np.array([how.index(plan) for plan in plans])[np.searchsorted(different, sizes)]
+        return how[0], None
+    own = np.array([how.index(plan) for plan in plans])[np.searchsorted(different, sizes)]
+    return how[0], Apart(how, own, row_filter)
 
 
 def _cut(first: int, end: int, how: How, queries_per_call: int | None) -> list[Part]:

@@ -18,11 +18,11 @@ MAX_ROWS = 2**31 - 1
 MOST_PLANNED = 2**12
 
 
-class Planned(dict[tuple[int, ...], tuple[Method, Setting]]):
+class Planned(dict[int | tuple[int, int, int], tuple[Method, Setting]]):
     """The methods that are planned, with their settings, by what a query asks for.
 
-    That is k; how many items the query excludes; and how many may answer, or -1 for all. Every search that names no
-    method looks here, so each is worked out once. Unlike the version, this refers to no arrays.
+    That is k, or with a filter k, how many items the query excludes, and how many may answer. Every search that names
+    no method looks here, so each is worked out once. Unlike the version, this refers to no arrays.
     """
 
     def __init__(self, plan: Plan, n_items: int, n_factors: int) -> None:
@@ -30,9 +30,9 @@ class Planned(dict[tuple[int, ...], tuple[Method, Setting]]):
         self.plan, self.n_items, self.n_factors = plan, n_items, n_factors
         self.deepest = plan.deepest
 
-    def __missing__(self, key: tuple[int, ...]) -> tuple[Method, Setting]:
-        k, n_excluded, n_allowed = key
-        method = self._method(k, n_excluded, self.n_items if n_allowed < 0 else n_allowed)
+    def __missing__(self, key: int | tuple[int, int, int]) -> tuple[Method, Setting]:
+        k, n_excluded, n_allowed = (key, 0, self.n_items) if isinstance(key, int) else key
+        method = self._method(k, n_excluded, n_allowed)
         if len(self) >= MOST_PLANNED:
             self.clear()
         self[key] = found = method, method.setting(k, self.n_items, self.n_factors)
