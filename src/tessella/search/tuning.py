@@ -16,7 +16,7 @@ from tessella.versions.version import Version
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
 DEPTHS = (1, 10, 30, 100, 300, 1_000)  # every plan is measured for these k, beside the one asked for
-EXCLUDED = {1: (50, 5, 200), 10: (100, 5), 100: (200,), 1_000: (300,)}  # by k, of each query's best items
+EXCLUDED = {1: (50, 5, 95), 10: (90, 5), 100: (200,), 1_000: (300,)}  # by k, of each query's best items
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
 GLANCE = 64  # queries that show whether slots are worth more
@@ -76,15 +76,15 @@ def tuned(
 ) -> Plan:
     """For every k the fastest method of those that reach the recall on every sample of queries."""
     asked = made_up_queries(version) if queries is None else [_some(queries)]
-    samples = Samples(version, asked, k)
-    chosen = _chosen(samples, target_recall)
+    samples = Samples(version, asked, k, target_recall)
+    chosen = _chosen(samples)
     trials = [trial for depth in sorted(chosen) for trial in chosen[depth]]
     methods = {depth: _fastest(tried) for depth, tried in chosen.items()}
-    excluding = _excluding(samples, target_recall, methods)
+    excluding = _excluding(samples, methods)
     trials += [
         _trial(samples, method, depth, None, n)
         for depth, method in sorted(excluding.items())
-        for n in _excluded(samples, depth)
+        for n in sorted(_excluded(samples, depth))
     ]
     found = samples.least(methods[k], k)
     return Plan(
@@ -102,32 +102,32 @@ def tuned(
     )
 
 
-def _chosen(samples: Samples, target: float) -> dict[int, list[Trial]]:
+def _chosen(samples: Samples) -> dict[int, list[Trial]]:
     """By k, what was tried: exact search, and the least settings of the others that reach the recall."""
     version, trials = samples.version, dict[int, list[Trial]]()
     reaches: dict[int, int] = {}  # by k, which of REACHES is the first to reach the recall
     for k in _outwards(samples):
         methods: list[Method] = [_EXACT]
         if version.fitted.tiling is not None:
-            reaches[k] = _least_reach(samples, target, k, _guess(reaches, k))
+            reaches[k] = _least_reach(samples, k, _guess(reaches, k))
             methods.append(Tiles(REACHES[reaches[k]]))
         if k == samples.k or isinstance(_fastest(trials[samples.k]), Slots):
-            methods += _least_slots(samples, target, k)
+            methods += _least_slots(samples, k)
         timed = samples.at_most(min(MOST_TIMED, max(FEWEST_TIMED, ANSWERS_TIMED // k)))
         seconds = seconds_of(methods, version, timed, min(k, version.n_live))
         trials[k] = [_trial(samples, method, k, sum(map(len, timed)) / seconds[method]) for method in methods]
     return trials
 
 
-def _excluding(samples: Samples, target: float, methods: dict[int, Method]) -> dict[int, Method]:
+def _excluding(samples: Samples, methods: dict[int, Method]) -> dict[int, Method]:
     """By k, where that is by tiles, the method that reaches the recall whatever number of items is excluded."""
     excluding: dict[int, Method] = {}
     for k, method in methods.items():
         if isinstance(method, Tiles) and _excluded(samples, k):
             at = REACHES.index(method.reach)
             for n_excluded in _excluded(samples, k):
-                at = max(at, _least_reach(samples, target, k, at, n_excluded, at))
-            excluding[k] = Tiles(REACHES[at])
+                at = max(at, _least_reach(samples, k, at, n_excluded, at))
+            excluding[k] = Tiles(REACHES[at]) if REACHES[at] < 1 else _EXACT
     return excluding
 
 
@@ -160,11 +160,9 @@ def _excluded(samples: Samples, k: int) -> list[int]:
     return [n for n in near or () if k + n <= samples.deepest]
 
 
-def _least_reach(
-    samples: Samples, target: float, k: int, guess: int | None, n_excluded: int = 0, at_least: int = 0
-) -> int:
+def _least_reach(samples: Samples, k: int, guess: int | None, n_excluded: int = 0, at_least: int = 0) -> int:
     """Which of the reaches is the first that reaches the recall."""
-    return _first(len(REACHES), lambda at: samples.reaches(target, Tiles(REACHES[at]), k, n_excluded), guess, at_least)
+    return _first(len(REACHES), lambda at: samples.reaches(Tiles(REACHES[at]), k, n_excluded), guess, at_least)
 
 
 def _guess(reaches: dict[int, int], k: int) -> int | None:
@@ -176,7 +174,7 @@ def _guess(reaches: dict[int, int], k: int) -> int | None:
     return min(max(guess, 0), len(REACHES) - 1)
 
 
-def _least_slots(samples: Samples, target: float, k: int) -> Sequence[Method]:
+def _least_slots(samples: Samples, k: int) -> Sequence[Method]:
     """The least slots that reach the recall, unless even the cheapest take longer than exact search."""
     version = samples.version
     budgets = [(per_answer * k, slots) for per_answer, slots in SLOT_STEPS if per_answer * k < version.n_live]
@@ -186,7 +184,7 @@ def _least_slots(samples: Samples, target: float, k: int) -> Sequence[Method]:
     seconds = seconds_of([_EXACT, steps[0]], version, samples.at_most(GLANCE), min(k, version.n_live))
     if seconds[steps[0]] > seconds[_EXACT]:
         return ()
-    first = _first(len(steps), lambda at: samples.reaches(target, steps[at], k))
+    first = _first(len(steps), lambda at: samples.reaches(steps[at], k))
     return steps[first : first + 1]
 
 
