@@ -1,7 +1,8 @@
 """Index: the front door. Build it from item factors, search it, change it while it serves."""
 
+import contextlib
+import functools
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from tessella.search.candidates import overlaps
 from tessella.search.explain import explain
 from tessella.search.route import LARGEST_K, search
 from tessella.search.staleness import Judgement, judged
-from tessella.search.traffic import Traffic
+from tessella.search.traffic import Ending, Traffic, go_on, run_aside
 from tessella.search.tuning import checked_queries, choose, may_gain, planned_again, tiles_to_rebuild, tuned
 from tessella.versions import storage
 from tessella.versions.changes import added, built, rebuilt, removed, updated
@@ -475,19 +476,17 @@ class Index:
         traffic = self._traffic
         if traffic is not None and traffic.offer(queries):
             self._traffic = None
-            threading.Thread(target=self._tune_on, args=(traffic,), name="tessella-tune", daemon=True).start()
+            run_aside(functools.partial(self._tune_on, traffic))
 
     def _tune_on(self, traffic: Traffic) -> None:
         """Tune on kept queries, unless there are no items any more, or the interpreter is about to end."""
-        try:
-            with self._writing:
-                version = self._version
-                if version.n_live:
-                    plan = tuned(version, traffic.queries, traffic.target_recall, traffic.k, "from traffic")
-                    self._version = _ready(replace(version, plan=plan, n_changed=0))
-        except RuntimeError:
-            if not sys.is_finalizing():  # then no thread can be started
-                raise
+        with self._writing, contextlib.suppress(Ending):
+            version = self._version
+            if version.n_live:
+                plan = tuned(
+                    version, traffic.queries, traffic.target_recall, traffic.k, source="from traffic", pause=go_on
+                )
+                self._version = _ready(replace(version, plan=plan, n_changed=0))
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Add items; the next search sees them.

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +52,16 @@ CERTAIN = Measured(1.0, 1.0, 0.0)
 class Samples:
     """Samples of queries with their true best items, of a version, to see whether a recall is reached."""
 
-    def __init__(self, version: Version, queries: list[NDArray[np.float32]], k: int, target: float) -> None:
+    def __init__(
+        self,
+        version: Version,
+        queries: list[NDArray[np.float32]],
+        k: int,
+        target: float,
+        pause: Callable[[], None],
+    ) -> None:
         self.version, self.queries, self.k, self.target = version, queries, k, target
+        self._pause = pause  # called between measurements
         self._times = min(MOST_TIMES, 0.05 / max(1 - target, 1e-9)) if target > 0.95 else 1
         self._hardest = 0  # the sample that was the last not to reach a recall
         self._known, self._found = functools.cache(self._search_known), functools.cache(self._measure)
@@ -85,9 +93,11 @@ class Samples:
 
     def at_most(self, n_queries: int) -> list[NDArray[np.float32]]:
         """Some queries of each sample."""
+        self._pause()
         return [sample[: max(1, n_queries // len(self.queries))] for sample in self.queries]
 
     def _measure(self, method: Method, k: int, n_excluded: int, sample: int) -> Measured:
+        self._pause()
         depth = k + n_excluded
         queries, truth, n_different = self._known(sample, max(self._level(depth), LEVELS[1][0] if n_excluded else 0))
         without = list(truth.ids[:, :n_excluded]) if n_excluded else None

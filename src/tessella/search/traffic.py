@@ -1,6 +1,9 @@
-"""Traffic: some of the queries that are served, kept to tune with."""
+"""Traffic: some of the queries that are served, kept to tune with, and threads that do it in the background."""
 
+import atexit
 import threading
+import weakref
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,3 +37,32 @@ class Traffic:
     def renew_lock(self) -> None:
         """In a forked child no other thread is left that could hold the lock."""
         self._lock = threading.Lock()
+
+
+class Ending(Exception):  # noqa: N818
+    """The interpreter is about to end, and what runs in the background should, too."""
+
+
+def run_aside(work: Callable[[], None]) -> None:
+    """Run something in a thread of its own that calls `go_on` from time to time."""
+    thread = threading.Thread(target=work, name="tessella-tune", daemon=True)
+    _threads.add(thread)
+    thread.start()
+
+
+def go_on() -> None:
+    """Raise `Ending` if the interpreter is about to end."""
+    if _ending.is_set():
+        raise Ending
+
+
+_ending = threading.Event()
+_threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    """Wait for threads in the background; in native code they would not survive the end of the interpreter."""
+    _ending.set()
+    for thread in list(_threads):
+        thread.join()

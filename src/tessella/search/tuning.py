@@ -72,11 +72,20 @@ def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Vers
 
 
 def tuned(
-    version: Version, queries: NDArray[np.float32] | None, target_recall: float, k: int, source: str = "given"
+    version: Version,
+    queries: NDArray[np.float32] | None,
+    target_recall: float,
+    k: int,
+    *,
+    source: str = "given",
+    pause: Callable[[], None] = lambda: None,
 ) -> Plan:
-    """For every k the fastest method of those that reach the recall on every sample of queries."""
+    """For every k the fastest method of those that reach the recall on every sample of queries.
+
+    `pause` is called between measurements, and may raise to end it.
+    """
     asked = made_up_queries(version) if queries is None else [_some(queries)]
-    samples = Samples(version, asked, k, target_recall)
+    samples = Samples(version, asked, k, target_recall, pause)
     chosen = _chosen(samples)
     trials = [trial for depth in sorted(chosen) for trial in chosen[depth]]
     methods = {depth: _fastest(tried) for depth, tried in chosen.items()}
