@@ -1,5 +1,7 @@
 """Index: the front door. Build it from item factors, search it, change it while it serves."""
 
+import contextlib
+import functools
 import os
 import threading
 import weakref
@@ -25,6 +27,8 @@ from tessella.search.candidates import overlaps
 from tessella.search.explain import explain
 from tessella.search.filters import PreparedFilter
 from tessella.search.route import LARGEST_K, search
+from tessella.search.staleness import Judgement, judged
+from tessella.search.traffic import Ending, Traffic, go_on, run_aside
 from tessella.search.tuning import checked_queries, choose, may_gain, planned_again, tiles_to_rebuild, tuned
 from tessella.versions import storage
 from tessella.versions.changes import added, built, rebuilt, removed, updated
@@ -66,6 +70,8 @@ class Index:
             raise TypeError("an Index is made by Index.build(item_factors) or Index.load(path).")
         self._version = _ready(version)
         self._writing = threading.Lock()
+        self._judgement: Judgement | None = None
+        self._traffic: Traffic | None = None
         _indexes.add(self)
 
     @classmethod
@@ -78,6 +84,7 @@ class Index:
         schema: Schema | None = None,
         target_recall: float | None = None,
         queries: ArrayLike | None = None,
+        k: int = 10,
         threads: int | None = None,
     ) -> Self:
         """An index of item factors.
@@ -96,10 +103,13 @@ class Index:
             How factors become sparse vectors, for `Slots`, `candidates` and `explain`. None is
             Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
         target_recall : float, default None
-            The share of the true top 10 to find, with a confidence of 95%; None is 0.95. With `LearnedTiles`, the plan
-            is measured for it if it or `queries` is given, and may then be another method that is faster.
+            The share of the true top k to find, with a confidence of 95%, for every k and with items excluded; None is
+            0.95. With `LearnedTiles`, the plan is measured for it if it or `queries` is given, and may then be another
+            method that is faster.
         queries : array_like of shape (n_queries, n_factors), default None
             User factors to measure with; None makes some from the items, as `tune` says.
+        k : int, default 10
+            The number of answers you ask for most. The plan is measured for it, and for 1, 10, 30, 100, 300 and 1,000.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
         """
@@ -110,6 +120,7 @@ class Index:
             raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema{hint}.")
         target = _checks.number_between(0.95 if target_recall is None else target_recall, "target_recall", 0.0, 1.0)
         measured = target_recall is not None or queries is not None
+        wanted = _checks.whole_number(k, "k", 1, LARGEST_K)
         if method == "exact" and (queries is not None or (target_recall is not None and target < 1)):
             raise ValueError("target_recall and queries are not for method='exact', which finds all.")
         factors = _checks.item_factors(item_factors)
@@ -126,9 +137,9 @@ class Index:
         if method == "exact":
             return cls(replace(version, plan=EXACT_PLAN))
         if method == "auto":
-            return cls(choose(version, asked, target))
+            return cls(choose(version, asked, target, wanted))
         version = replace(version, plan=TILES_PLAN)
-        return cls(replace(version, plan=tuned(version, asked, target, 10)) if measured else version)
+        return cls(replace(version, plan=tuned(version, asked, target, wanted)) if measured else version)
 
     def search(
         self,
@@ -173,7 +184,10 @@ class Index:
             that came first.
         """
         how = method if exact is False else _short_form(method, exact)
-        return search(self._version, queries, k, how, exclude, allow, threads)
+        found = search(self._version, queries, k, how, exclude, allow, threads)
+        if self._traffic is not None:
+            self._keep(queries)
+        return found
 
     @overload
     def search_all(
@@ -414,6 +428,10 @@ class Index:
     def plan(self) -> Plan:
         """How searches answer unless they say otherwise, and why.
 
+        Once the items added, updated and removed since it was measured come to more than 10% of those there were, its
+        recall is measured anew, on queries made from the items. If it has fallen below what was asked for, `stale` says
+        so, and what to do. That takes some milliseconds, here and in `repr`; no search waits for it.
+
         Examples
         --------
         >>> import numpy as np
@@ -421,23 +439,25 @@ class Index:
         >>> ts.Index.build(np.eye(3)).plan.method
         Exact()
         """
-        return self._version.plan
+        self._judgement = known = judged(self._version, self._judgement)
+        return replace(known.plan, stale=known.verdict) if known is not None else self._version.plan
 
     def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
         """Select the method again without rebuilding.
 
         Measures the methods that the index is built for, and plans the fastest that reaches the recall with a
-        confidence of 95%.
+        confidence of 95%: for every k, and where a query's best items are excluded.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
-            User factors; up to 2,000 of them are used. None makes queries from the items: mean directions of one or two
-            items, the longer the likelier, more or less evened out along the principal axes; the hardest kind decides.
+            User factors; up to 2,000 of them are used. None makes queries from the items: directions of two items, the
+            longer the likelier, with some noise, or mostly of one, evened out along the principal axes; the harder kind
+            decides.
         target_recall : float, default 0.95
             The share of the true top k to find, 0 to 1.
         k : int, default 10
-            For how many answers.
+            The number of answers you ask for most. Measured beside 1, 10, 30, 100, 300 and 1,000.
 
         Returns
         -------
@@ -463,8 +483,63 @@ class Index:
                 raise ValueError("the index holds no items, but at least 1 is needed to tune; add some first.")
             asked = checked_queries(queries, version.fitted.n_factors, version.longest)
             plan = tuned(version, asked, target, wanted)
-            self._version = _ready(replace(version, plan=plan))
+            self._version = _ready(replace(version, plan=plan, n_changed=0))
         return plan
+
+    def tune_from_traffic(self, n: int = 2_000, target_recall: float | None = None, k: int | None = None) -> None:
+        """Tune on the next queries that are searched for, which are your users as they come.
+
+        Keeps a copy of n queries, at most a quarter of them from one call of `search`; `search_all` is not counted.
+        When it has them, a thread in the background tunes, as `tune` does, and the plan changes; its reason then says
+        "from traffic". Until it is done, changes of the index wait, and searches go on. Then no more queries are kept.
+
+        Parameters
+        ----------
+        n : int, default 2000
+            How many queries to keep; more than 2,000 are no use. 0 stops, and forgets those it has.
+        target_recall : float, default None
+            The share of the true top k to find; None is that of the plan, or 0.95.
+        k : int, default None
+            As for `tune`; None is that of the plan.
+
+        Examples
+        --------
+        >>> import time
+        >>> import tessella as ts
+        >>> from tessella.datasets import generated_factors
+        >>> item_factors, user_factors = generated_factors(5_000, 400)
+        >>> index = ts.Index.build(item_factors, method="tiles")
+        >>> index.tune_from_traffic(n=100)
+        >>> for user in user_factors[:100]:
+        ...     found = index.search(user)
+        >>> while "traffic" not in index.plan.reason:
+        ...     time.sleep(0.01)
+        >>> index.plan.reason
+        'the fastest method with a recall of at least 0.95, on 100 queries from traffic'
+        """
+        count = _checks.whole_number(n, "n", 0, LARGEST_K)
+        plan = self._version.plan
+        asked = (plan.target_recall or 0.95) if target_recall is None else target_recall
+        target = _checks.number_between(asked, "target_recall", 0.0, 1.0)
+        wanted = plan.k if k is None else _checks.whole_number(k, "k", 1, LARGEST_K)
+        self._traffic = Traffic(count, self.n_factors, target, wanted) if count else None
+
+    def _keep(self, queries: ArrayLike) -> None:
+        """Keep queries that were answered, and tune once there are enough."""
+        traffic = self._traffic
+        if traffic is not None and traffic.offer(queries):
+            self._traffic = None
+            run_aside(functools.partial(self._tune_on, traffic))
+
+    def _tune_on(self, traffic: Traffic) -> None:
+        """Tune on kept queries, unless there are no items any more, or the interpreter is about to end."""
+        with self._writing, contextlib.suppress(Ending):
+            version = self._version
+            if version.n_live:
+                plan = tuned(
+                    version, traffic.queries, traffic.target_recall, traffic.k, source="from traffic", pause=go_on
+                )
+                self._version = _ready(replace(version, plan=plan, n_changed=0))
 
     def add(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Add items; the next search sees them.
@@ -479,7 +554,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = added(self._version, factors, checked)
+            self._version = added(self._with_changed(len(checked)), factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Give items new factors. Ties are still broken by when an item was first added.
@@ -494,7 +569,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = updated(self._version, factors, checked)
+            self._version = updated(self._with_changed(len(checked)), factors, checked)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -506,7 +581,11 @@ class Index:
         """
         checked = _checks.ids(ids, None)
         with self._writing:
-            self._version = removed(self._version, checked)
+            self._version = removed(self._with_changed(len(checked)), checked)
+
+    def _with_changed(self, n: int) -> Version:
+        """The version with so many more changed items to count."""
+        return replace(self._version, n_changed=self._version.n_changed + n)
 
     def drift(self) -> Drift:
         """How much the items that came or changed since the index was fitted look like those it was fitted to.
@@ -660,7 +739,8 @@ class Index:
         size = f"{len(self):,} items x {self.n_factors} factors"
         slots = f"{type(schema.tessellation).__name__} and {type(schema.slot_map).__name__} slots"
         learned = "" if tiling is None else f"{len(tiling.centres):,} learned tiles, "
-        return f"Index of {size}, search: {plan.method}; {learned}{slots}, {self.nbytes / 2**20:,.1f} MiB"
+        stale = " (stale: use tune(queries) or rebuild())" if plan.stale else ""
+        return f"Index of {size}, search: {plan.method}{stale}; {learned}{slots}, {self.nbytes / 2**20:,.1f} MiB"
 
 
 def exact_search(
@@ -721,6 +801,8 @@ def _release_locks() -> None:
     """In a forked child no other thread is left that could be writing."""
     for index in _indexes:
         index._writing = threading.Lock()
+        if index._traffic is not None:
+            index._traffic.renew_lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -335,7 +335,7 @@ def test_info():
     assert lines["factors"] == "6"
     assert lines["ids"] == "texts"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
-    assert lines["format"] == "3"
+    assert lines["format"] == "4"
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
     assert lines["search"].startswith("exact: ")

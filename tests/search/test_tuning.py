@@ -7,22 +7,10 @@ import pytest
 
 import tessella as ts
 from tessella.datasets import generated_factors
-from tessella.search import tuning
+from tessella.search import measuring, tuning
+from tessella.search.made_up import made_up_queries
 
 ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
-
-
-@pytest.fixture
-def fastest(monkeypatch):
-    """Make a method the fastest there is, whatever the clock says."""
-
-    def make(name):
-        def seconds(methods, *_):
-            return {method: 1.0 if method.name == name else 2.0 for method in methods}
-
-        monkeypatch.setattr(tuning, "_seconds", seconds)
-
-    return make
 
 
 def measured_recall(index, users, k=10):
@@ -63,7 +51,7 @@ def test_the_recall_asked_for_is_reached(fastest, name, target):
     recall, at_least = plan.recall
     assert target <= at_least <= recall == pytest.approx(measured_recall(index, USERS))
     assert plan.trials[0][:3] == (ts.Exact(), 1.0, 1.0)
-    chosen = next(trial for trial in plan.trials if trial.method.name == name)
+    chosen = next(trial for trial in plan.trials if trial.method.name == name and trial.k == plan.k)
     assert (chosen.recall, chosen.recall_low) == plan.recall
     assert "300 queries given" in plan.reason
     assert index.search(USERS).n_scored.mean() < (5_200 if name == "slots" else 500)
@@ -154,8 +142,13 @@ def test_a_plan_prints_what_was_measured(fastest):
     assert lines[0].startswith(
         f"tiles, reach {plan.method.reach:g}: the fastest method with a recall of at least 0.95, on 300 queries given"
     )
-    assert [line.split()[0].rstrip(",") for line in lines[1:]] == ["exact", "tiles", "slots"]
-    assert "recall 1.0000 (at least" in lines[1]
+    assert lines[1].split() == ["k", "excluded", "method", "recall", "at", "least", "below", "0.8", "queries/s"]
+    assert len(lines) == 2 + len(plan.trials)
+    rows = [line.split() for line in lines[2:]]
+    assert [(int(row[0].replace(",", "")), row[1]) for row in rows[:2]] == [(1, "0"), (1, "0")]
+    assert rows[0][2:] == ["exact", "1.0000", "1.0000", "0.0%", rows[0][-1]]
+    assert {row[2].rstrip(",") for row in rows} == {"exact", "tiles", "slots"}
+    assert {row[-1] for row in rows if row[1] != "0"} == {"-"}  # not timed
     assert str(ts.Index.build(np.eye(3)).plan).startswith("exact: there are only 3 items")
 
 
@@ -210,7 +203,7 @@ def test_items_of_any_size_can_be_tuned_for(size):
     for shape in (ITEMS, ITEMS * 0.3 ** np.arange(16)):
         index = ts.Index.build((shape / np.linalg.norm(shape, axis=1).max() * size).astype(np.float32))
         assert 0.95 <= index.plan.recall[1] <= index.plan.recall[0] <= 1
-        for sample in tuning.plausible_samples(index._version):
+        for sample in made_up_queries(index._version):
             assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
 
 
@@ -280,19 +273,33 @@ def test_a_budget_grows_with_k(fastest):
     fastest("slots")
     index = ts.Index.build(ITEMS, method="exact")
     plan = index.tune(USERS, 0.8, k=10)
-    assert plan.method_for(10) is plan.method
-    assert plan.method_for(25).budget == -(-plan.method.budget * 25 // 10)
+    assert plan.method_for(10) == plan.method
+    by_k = {step.k: step.method for step in plan.steps}
+    assert plan.method_for(25).budget >= 25 * by_k[10].budget / 10
+    assert plan.method_for(25).budget >= 25 * by_k[30].budget / 30
     assert index.search(USERS, 25).n_scored.max() <= plan.method_for(25).budget
+    assert index.search(USERS, 25, exclude=[[0]] * len(USERS)).certified.all()  # by slots nothing was measured so
 
 
 def test_what_is_timed_is_what_is_served(monkeypatch):
     """Plans are measured by the route that answers searches."""
     asked = []
-    search = tuning.search
+    search = measuring.search
     monkeypatch.setattr(
-        tuning, "search", lambda *arguments, **options: asked.append(arguments[3]) or search(*arguments, **options)
+        measuring, "search", lambda *arguments, **options: asked.append(arguments[3]) or search(*arguments, **options)
     )
-    assert tuning.search is not search
+    assert measuring.search is not search
     plan = ts.Index.build(ITEMS, queries=USERS).plan
     assert plan.method in asked
     assert {type(method) for method in asked} == {ts.Exact, ts.Tiles, ts.Slots}
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 26])
+def test_the_first_step_that_is_enough_is_found_from_any_guess(n):
+    for first in range(n + 1):
+        for guess in (None, *range(n)):
+            asked = []
+            found = tuning._first(n, lambda at: asked.append(at) or at >= first, guess)  # noqa: B023
+            assert found == first
+            assert len(asked) == len(set(asked))
+            assert len(asked) <= 2 * n.bit_length()

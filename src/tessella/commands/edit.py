@@ -42,8 +42,8 @@ def build(
     target_recall: Annotated[
         float | None,
         typer.Option(
-            help="The share of the true top 10 to find, 0 to 1; for auto 0.95 if not given. With tiles, the "
-            "method is then chosen for it, as tune does.",
+            help="The share of the true top k to find, 0 to 1, for every k; for auto 0.95 if not given. With tiles, "
+            "the method is then chosen for it, as tune does.",
             show_default=False,
         ),
     ] = None,
@@ -56,6 +56,15 @@ def build(
             show_default=False,
         ),
     ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            "--k",
+            help="How many items you will ask for most; recall is then measured for it, too.",
+            show_default=False,
+        ),
+    ] = None,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
@@ -65,7 +74,7 @@ def build(
     check_place(output, overwrite)
     factors, listed = read_items(items, ids)
     users = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
-    options = given(target_recall=target_recall, queries=users, threads=threads)
+    options = given(target_recall=target_recall, queries=users, k=k, threads=threads)
     index = Index.build(factors, listed, method=method.value, **options)
     index.save(output, overwrite=overwrite)
     typer.echo(f"{output}: {index}")

@@ -35,6 +35,16 @@ class Filter(NamedTuple):
             return self
         return self._replace(starts=self.starts[queries.start : queries.stop + 1])
 
+    def of_numbers(self, queries: NDArray[np.int64]) -> "Filter":
+        """The part for the queries of some numbers, in their order."""
+        if self.starts is None:
+            return self
+        first = self.starts[queries]
+        sizes = self.starts[queries + 1] - first
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        listed = self.listed[np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)]
+        return self._replace(listed=listed, starts=starts)
+
 
 class Answers(NamedTuple):
     """Arrays for an engine to fill, one row of ids and scores for each query, or none for a single one."""

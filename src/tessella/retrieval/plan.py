@@ -1,6 +1,8 @@
 """Plan: the three methods, their settings, and what an index does unless a search says otherwise."""
 
+import itertools
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
@@ -9,6 +11,8 @@ from tessella._numbers import EXACT, SLOTS, TILES
 
 BUDGET_PER_ANSWER = 40
 MAX_SLOTS = 24
+LOW_RECALL = 0.8  # a query with less is counted as one that was answered badly
+REACH_STEPS = 80  # of 1: reaches between measured ones are rounded up to such steps, so that there are few
 
 
 class Setting(NamedTuple):
@@ -171,14 +175,41 @@ class Trial(NamedTuple):
         Share of the true top k that it found.
     recall_low : float
         What that share is at least, with a confidence of 95%.
-    queries_per_second : float
-        Its speed on one thread.
+    queries_per_second : float or None
+        Its speed on one thread; None where it was not timed.
+    k : int
+        For how many answers.
+    n_excluded : int
+        How many of each query's best items were excluded.
+    share_below : float
+        Share of the queries of whose true top k it found less than 0.8.
     """
 
     method: Method
     recall: float
     recall_low: float
-    queries_per_second: float
+    queries_per_second: float | None
+    k: int = 10
+    n_excluded: int = 0
+    share_below: float = 0.0
+
+
+class Step(NamedTuple):
+    """What a plan does for one k that was measured.
+
+    Attributes
+    ----------
+    k : int
+        For how many answers.
+    method : Exact, Tiles or Slots
+        The method of queries that exclude nothing.
+    excluding : Exact, Tiles or Slots
+        The method of queries that exclude items.
+    """
+
+    k: int
+    method: Method
+    excluding: Method
 
 
 @dataclass(frozen=True)
@@ -188,20 +219,29 @@ class Plan:
     Attributes
     ----------
     method : Exact, Tiles or Slots
-        The method, with its setting.
+        The method for the top `k`, with its setting.
     reason : str
         Why this one.
     recall : tuple of two floats, or None
         The share of the true top k that it found, and what that is at least with a confidence of 95%; None where
         nothing was measured.
     trials : tuple of Trial
-        What was measured to decide.
+        What was measured to decide, for which k.
     target_recall : float or None
         The share of the true top k that was asked for; None where nothing was measured.
     k : int
-        For how many answers.
+        For how many answers `method` and `recall` are.
     automatic : bool
         Whether the index was built with ``method="auto"``, so that `rebuild` chooses among all methods again.
+    steps : tuple of Step
+        The methods for each k that was measured, rising; empty where nothing was, and in files of format 3 and before.
+    n_items : int or None
+        How many items there were when it was measured; None where nothing was.
+    check : tuple of pairs of floats, or None
+        Recall for the top k on every kind of queries made from the items, and its standard error. A later measurement
+        is compared with it, to see whether changes of the items have made the plan stale.
+    stale : str
+        What has become of the recall since, if that is no longer what was asked for; empty otherwise.
     """
 
     method: Method
@@ -211,9 +251,48 @@ class Plan:
     target_recall: float | None = None
     k: int = 10
     automatic: bool = False
+    steps: tuple[Step, ...] = ()
+    n_items: int | None = None
+    check: tuple[tuple[float, float], ...] | None = None
+    stale: str = ""
 
-    def method_for(self, k: int) -> Method:
-        """The method for the top k; a budget grows with it."""
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Every method of the plan."""
+        return (self.method, *(method for step in self.steps for method in step[1:]))
+
+    @property
+    def deepest(self) -> int:
+        """How many of a query's best items were measured at most where some were excluded, these counted."""
+        return max((trial.k + trial.n_excluded for trial in self.trials if trial.n_excluded), default=0)
+
+    def method_for(self, k: int, n_excluded: int = 0) -> Method:
+        """The method for the top k of a query that excludes some items.
+
+        Parameters
+        ----------
+        k : int
+            For how many answers. Between those that were measured, a reach is that of the larger k, or in between if
+            that is less; beyond the largest, search is exact.
+        n_excluded : int, default 0
+            How many items the query excludes. They may be its best, so answers lie `n_excluded` deeper. Beyond what was
+            measured, search is exact.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> ts.Index.build(np.eye(3)).plan.method_for(k=2, n_excluded=1)
+        Exact()
+        """
+        if not self.steps:
+            return self._unmeasured(k)
+        if k > self.steps[-1].k or (n_excluded and k + n_excluded > self.deepest):
+            return _EXACT
+        return between(k, [(step.k, step.excluding if n_excluded else step.method) for step in self.steps])
+
+    def _unmeasured(self, k: int) -> Method:
+        """The method for another k than that of the plan; a budget grows with it."""
         method = self.method
         if isinstance(method, Slots) and isinstance(method.budget, int) and k != self.k:
             return replace(method, budget=-(-method.budget * k // self.k))
@@ -221,24 +300,63 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"{self.method}: {self.reason}"]
-        lines += [
-            f"  {trial.method!s:<36} recall {trial.recall:.4f} (at least {trial.recall_low:.4f}) "
-            f"{trial.queries_per_second:>10,.0f} queries/s"
-            for trial in self.trials
-        ]
+        if self.stale:
+            lines.append(f"  stale: {self.stale}")
+        if self.target_recall is not None and self.trials and not self.steps:
+            lines.append(f"  measured for k = {self.k} only; tune() measures for others")
+        if self.trials:
+            k_width, out_width = (max(len(title), 5) for title in ("k", "excluded"))
+            lines.append(
+                f"  {'k':>{k_width}} {'excluded':>{out_width}}  {'method':<36} {'recall':>6} {'at least':>8} "
+                f"{'below 0.8':>9} {'queries/s':>10}"
+            )
+            lines += [
+                f"  {trial.k:>{k_width},} {trial.n_excluded:>{out_width},}  {trial.method!s:<36} {trial.recall:>6.4f} "
+                f"{trial.recall_low:>8.4f} {trial.share_below:>9.1%} "
+                + ("-" if trial.queries_per_second is None else f"{trial.queries_per_second:,.0f}").rjust(10)
+                for trial in self.trials
+            ]
         return "\n".join(lines)
 
 
-EXACT_PLAN = Plan(Exact(), "it certifies its answers")
+def between(k: int, steps: list[tuple[int, Method]]) -> Method:
+    """The method for the top k, between those for two others that were measured."""
+    above = next(number for number, (measured, _) in enumerate(steps) if measured >= k)
+    large, method = steps[above]
+    if large == k or not above:
+        return method
+    small, other = steps[above - 1]
+    if isinstance(method, Tiles) and isinstance(other, Tiles):
+        share = math.log(k / small) / math.log(large / small)
+        reach = max(method.reach, other.reach + share * (method.reach - other.reach))
+        return Tiles(min(1.0, math.ceil(reach * REACH_STEPS - 1e-6) / REACH_STEPS))
+    if isinstance(method, Slots) and isinstance(other, Slots):
+        return _slots_between(k, (small, other), (large, method))
+    return method if method == other else _EXACT
+
+
+def _slots_between(k: int, *steps: tuple[int, Slots]) -> Method:
+    """Slots with the larger of two budgets for each answer, and the larger number of slots."""
+    budgets = [slots.budget * k / measured for measured, slots in steps if isinstance(slots.budget, int)]
+    most = [slots.max_slots for _, slots in steps if isinstance(slots.max_slots, int)]
+    if len(budgets) < len(steps) or len(most) < len(steps):
+        return _EXACT
+    return replace(steps[0][1], budget=math.ceil(max(budgets)), max_slots=max(most))
+
+
+_EXACT = Exact()
+EXACT_PLAN = Plan(_EXACT, "it certifies its answers")
 TILES_PLAN = Plan(Tiles(), "the index was built with tiles; tune() chooses the reach for a recall")
 _BY_NAME: dict[str, type[Method]] = {kind.name: kind for kind in METHODS}
 
 
 def plan_to_json(plan: Plan) -> str:
-    """A plan as JSON text."""
-    plain = asdict(plan)
+    """A plan as JSON text; whether it is stale is left for `Index.plan` to find out."""
+    plain = asdict(replace(plan, steps=(), trials=()))
+    del plain["stale"]
     plain["method"] = _method_to_plain(plan.method)
     plain["trials"] = [[_method_to_plain(trial.method), *trial[1:]] for trial in plan.trials]
+    plain["steps"] = [[step.k, *map(_method_to_plain, step[1:])] for step in plan.steps]
     return json.dumps(plain)
 
 
@@ -247,8 +365,32 @@ def plan_from_json(text: str, *, tiled: bool) -> Plan:
     given = json.loads(text)
     if "way" in given:
         return _plan_of_format_2(given, tiled=tiled)
-    trials = tuple(Trial(_method_from_plain(method), *map(float, rest)) for method, *rest in given["trials"])
-    return _checked(Plan(**(given | {"method": _method_from_plain(given["method"]), "trials": trials})), tiled=tiled)
+    if "stale" in given:
+        raise ValueError("a plan in a file does not say whether it is stale")
+    trials = tuple(_trial_from_plain(given["k"], *trial) for trial in given["trials"])
+    steps = tuple(_step_from_plain(*step) for step in given.get("steps", ()))
+    if not all(step.k < after.k for step, after in itertools.pairwise(steps)):
+        raise ValueError("the plan's steps do not rise")
+    read = {"method": _method_from_plain(given["method"]), "trials": trials, "steps": steps}
+    return _checked(Plan(**(given | read)), tiled=tiled)
+
+
+def _trial_from_plain(plan_k: int, method: dict[str, Any], recall: float, low: float, *rest: Any) -> Trial:
+    """A trial. Before format 4 it did not say for which k it was, since that was the plan's, nor what follows."""
+    speed, k, n_excluded, below = (*rest, plan_k, 0, 0.0) if len(rest) == 1 else rest
+    return Trial(
+        _method_from_plain(method),
+        float(recall),
+        float(low),
+        None if speed is None else float(speed),
+        _checks.whole_number(k, "k", 1),
+        _checks.whole_number(n_excluded, "n_excluded", 0),
+        float(below),
+    )
+
+
+def _step_from_plain(k: int, method: dict[str, Any], excluding: dict[str, Any]) -> Step:
+    return Step(_checks.whole_number(k, "k", 1), _method_from_plain(method), _method_from_plain(excluding))
 
 
 def _plan_of_format_2(given: dict[str, Any], *, tiled: bool) -> Plan:
@@ -263,14 +405,22 @@ def _plan_of_format_2(given: dict[str, Any], *, tiled: bool) -> Plan:
 
 
 def _checked(plan: Plan, *, tiled: bool) -> Plan:
-    if isinstance(plan.method, Tiles) and not tiled:
+    if not tiled and any(isinstance(method, Tiles) for method in plan.methods):
         raise ValueError("the plan is for tiles, but there are none")
     if plan.target_recall is not None:
         _checks.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
     _checks.whole_number(plan.k, "k", 1)
     _checks.true_or_false(plan.automatic, "automatic")
-    recall = None if plan.recall is None else (float(plan.recall[0]), float(plan.recall[1]))
-    return replace(plan, reason=str(plan.reason), recall=recall)
+    if plan.n_items is not None:
+        _checks.whole_number(plan.n_items, "n_items", 0)
+    recall = None if plan.recall is None else _pair(plan.recall)
+    check = None if plan.check is None else tuple(map(_pair, plan.check))
+    return replace(plan, reason=str(plan.reason), recall=recall, check=check)
+
+
+def _pair(numbers: Any) -> tuple[float, float]:
+    first, second = numbers
+    return float(first), float(second)
 
 
 def _method_to_plain(method: Method) -> dict[str, object]:

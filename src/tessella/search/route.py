@@ -1,13 +1,13 @@
 """The route of a query: checks, method, filter, engine, ids. There is no other."""
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 from tessella._norms import squared_norms
-from tessella._numbers import LARGEST_NORM, SLOTS
+from tessella._numbers import FEW_ALLOWED, FEW_ALLOWED_SHARE, LARGEST_NORM, SLOTS
 from tessella._threads import cut, run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Answers, Filter
@@ -16,7 +16,20 @@ from tessella.search.filters import LazyFilter, filter_for
 from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
+MOST_CODED_FOR = 2**14  # queries of a call whose few allowed items are coded for them
 MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget takes little memory
+
+How: TypeAlias = tuple[Method, Setting]
+Part: TypeAlias = tuple[slice, Method, Setting]
+
+
+class Apart(NamedTuple):
+    """What filtered queries need that cannot be searched alike."""
+
+    how: list[How]
+    own: NDArray[np.int64]  # which of these is each query's
+    row_filter: Filter
+
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -55,19 +68,21 @@ def search(
         _checks.factors(array[None] if single else array, "queries", version.n_factors)  # has the sentence
     if type(k) is not int or not 1 <= k <= LARGEST_K:
         k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
-    planned = version.planned if method is None else None
-    if planned is not None:
-        method, setting = planned
-    else:
-        method = version.plan.method_for(k) if method is None else _checked_method(version, method)
-        setting = method.setting(k, version.n_live, version.n_factors)
-    row_filter = None
+    named = method
+    method, setting = version.planned[k] if named is None else _named(version, named, k)
+    row_filter = apart = None
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow)
+        if named is None:
+            (method, setting), apart = _planned(version, k, row_filter)
     if single:
         found, refused = _search_one(version, array, k, method, setting, row_filter)
+    elif apart is None:
+        together = queries_per_call or _together(version, method, len(array), row_filter, n_threads)
+        parts = _cut(0, len(array), (method, setting), together)
+        found, refused = _search_many(version, array, k, parts, row_filter, n_threads)
     else:
-        found, refused = _search_many(version, array, k, method, setting, row_filter, n_threads, queries_per_call)
+        found, refused = _search_apart(version, array, k, apart, n_threads, queries_per_call)
     if refused >= 0:
         _refuse(version, np.atleast_2d(given), np.atleast_2d(array), refused)
     return found
@@ -94,32 +109,91 @@ def _search_many(
     version: Version,
     queries: NDArray[np.float32],
     k: int,
-    method: Method,
-    setting: Setting,
+    parts: list[Part],
     row_filter: Filter | LazyFilter | None,
     threads: int | None,
-    queries_per_call: int | None,
+    numbers: NDArray[np.int64] | None = None,
 ) -> tuple[SearchResult, int]:
+    """The answers, and the first query that the engine refused, or -1; queries may have numbers of their own."""
     answers = Answers.empty(len(queries), k)
     engine = version.engine
+    how = {part.start: (method, setting) for part, method, setting in parts}
     refused: list[int] = []
 
     def answer(part: slice) -> None:
         asked = queries[part]
+        method, setting = how[part.start]
         entries = _entries(version, asked, method) if setting.method == SLOTS else None
         own = None if row_filter is None else row_filter.of_queries(part)
         bad = engine.search(asked, setting, entries, own, answers.of_queries(part))
         if bad >= 0:
-            refused.append(part.start + bad)
+            number = part.start + bad
+            refused.append(number if numbers is None else int(numbers[number]))
 
-    together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
-    if isinstance(row_filter, LazyFilter):
-        together = min(together, row_filter.queries_at_once)
-    parts = cut(len(queries), queries_per_call or together)
-    run_blocks(answer, parts, thread_count(threads))
+    run_blocks(answer, [part for part, _, _ in parts], thread_count(threads))
     ids = version.text_ids_at(answers.ids) if version.text_ids and not refused else answers.ids
-    found = SearchResult(ids, answers.scores, answers.n_scored, answers.certified)
-    return found, min(refused, default=-1)
+    return SearchResult(ids, answers.scores, answers.n_scored, answers.certified), min(refused, default=-1)
+
+
+def _search_apart(
+    version: Version,
+    queries: NDArray[np.float32],
+    k: int,
+    apart: Apart,
+    threads: int | None,
+    queries_per_call: int | None,
+) -> tuple[SearchResult, int]:
+    """The answers to queries that have settings of their own: the engine takes one in a call, so alike go together."""
+    how, own, row_filter = apart
+    order = np.argsort(own, kind="stable")
+    own, queries, row_filter = own[order], queries[order], row_filter.of_numbers(order)
+    ends = [*(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
+    parts = [
+        part
+        for first, end in zip([0, *ends], ends, strict=False)
+        for part in _cut(first, end, how[own[first]], queries_per_call)
+    ]
+    found, refused = _search_many(version, queries, k, parts, row_filter, threads, order)
+    places = np.argsort(order)
+    return SearchResult(*(array[places] for array in found.arrays().values())), refused
+
+
+def _planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[How, Apart | None]:
+    """The method planned for filtered queries; where they need several, also what each needs.
+
+    Of queries with lists of what is allowed, the engine answers those with few items exactly, so the others have more.
+    """
+    if row_filter.only:
+        return version.planned[(k, 0, version.n_live // FEW_ALLOWED_SHARE)], None
+    starts = row_filter.starts
+    sizes = np.zeros(1, np.int64) if starts is None else starts[1:] - starts[:-1]
+    different = np.unique(sizes) if len(sizes) > 1 else sizes
+    n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
+    plans = [version.planned[(k, size, n_allowed)] for size in different.tolist() or [0]]
+    how = list(dict.fromkeys(plans))
+    if len(how) == 1 or isinstance(row_filter, LazyFilter):
+        return how[0], None
+    own = np.array([how.index(plan) for plan in plans])[np.searchsorted(different, sizes)]
+    return how[0], Apart(how, own, row_filter)
+
+
+def _together(
+    version: Version, method: Method, n_queries: int, row_filter: Filter | LazyFilter | None, threads: int | None
+) -> int | None:
+    """How many queries to search for in a call, if it depends on their filter."""
+    if isinstance(row_filter, LazyFilter):
+        return min(method.queries_per_call, row_filter.queries_at_once)
+    if row_filter is None or row_filter.allowed is None or row_filter.starts is not None:
+        return None
+    few = max(FEW_ALLOWED, version.n_live // FEW_ALLOWED_SHARE)  # which a call codes for all its queries
+    return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if row_filter.n_allowed <= few else None
+
+
+def _cut(first: int, end: int, how: How, queries_per_call: int | None) -> list[Part]:
+    """Some of the queries in parts for one call each."""
+    method, setting = how
+    together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
+    return [(part, method, setting) for part in cut(end, queries_per_call or together, first)]
 
 
 def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
@@ -128,7 +202,8 @@ def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
         return np.require(_checks.numbers(queries, "queries"), np.float32, ["C", "A"])
 
 
-def _checked_method(version: Version, method: Method) -> Method:
+def _named(version: Version, method: Method, k: int) -> How:
+    """The method that a search names, with its setting."""
     if not isinstance(method, METHODS):
         kind = method.__name__ if isinstance(method, type) else type(method).__name__
         raise TypeError(
@@ -136,7 +211,7 @@ def _checked_method(version: Version, method: Method) -> Method:
         )
     if isinstance(method, Tiles) and version.fitted.tiling is None:
         raise ValueError("method is Tiles, but the index has none; build it with method=tessella.LearnedTiles().")
-    return method
+    return method, method.setting(k, version.n_live, version.n_factors)
 
 
 def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:

@@ -1,35 +1,26 @@
-"""Tuning: the fastest method that reaches a recall, measured on samples of queries by the route that serves them."""
+"""Tuning: for every k the fastest method that reaches a recall."""
 
-import functools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
-from tessella._norms import squared_norms
-from tessella._numbers import LARGEST_PRODUCT
-from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Slots, Tiles, Trial
+from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Slots, Step, Tiles, Trial, between
 from tessella.retrieval.tiles import LearnedTiles
-from tessella.search.recall import recall
-from tessella.search.route import search
+from tessella.search.made_up import SAMPLE, made_up_queries
+from tessella.search.measuring import Samples, seconds_of
+from tessella.search.staleness import checked_recall
 from tessella.versions.version import Version
 
 FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
-SAMPLE = 2_000
-FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # of each sample, so that tuning for a large k ends
-KINDS = ((2, 0), (1, 1), (2, 1), (2, 2))  # made queries: items in each, power of the spread they are divided by
+DEPTHS = (1, 10, 30, 100, 300, 1_000)  # every plan is measured for these k, beside the one asked for
+EXCLUDED = {1: (50, 5, 95), 10: (90, 5), 100: (200,), 1_000: (300,)}  # by k, of each query's best items
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
-MOST_LIKED = 0.01  # of the made queries' items, so that one that is far too long does not stand for all
-CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
-TURNS = 3
 GLANCE = 64  # queries that show whether slots are worth more
-
-Step = TypeVar("Step")
+MOST_TIMED, ANSWERS_TIMED, FEWEST_TIMED = 512, 8_000, 16  # queries, answers
 
 _EXACT = Exact()
 
@@ -51,12 +42,12 @@ def checked_queries(queries: ArrayLike | None, n_factors: int, longest: float) -
 
 
 def choose(version: Version, queries: NDArray[np.float32] | None, target_recall: float, k: int = 10) -> Version:
-    """The version that searches by the fastest method that reaches the recall, without what others would need."""
+    """The version that searches by the fastest methods that reach the recall, without what others would need."""
     if not may_gain(version.n_live, target_recall):
         few = f"there are only {version.n_live:,} items" if target_recall < 1 else "only it reaches a recall of 1"
         return replace(version, plan=replace(EXACT_PLAN, reason=few, target_recall=target_recall, k=k, automatic=True))
     plan = replace(tuned(version, queries, target_recall, k), automatic=True)
-    if isinstance(plan.method, Tiles):
+    if any(isinstance(method, Tiles) for method in plan.methods):
         return replace(version, plan=plan)
     segments = tuple(replace(segment, tiles=None) for segment in version.segments)
     return replace(version, plan=plan, segments=segments, fitted=replace(version.fitted, tiling=None))
@@ -80,132 +71,156 @@ def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Vers
     return replace(version, plan=tuned(version, queries, plan.target_recall, plan.k))
 
 
-def tuned(version: Version, queries: NDArray[np.float32] | None, target_recall: float, k: int) -> Plan:
-    """The fastest method of those that reach the recall on every sample of queries."""
-    samples = plausible_samples(version) if queries is None else [_some(queries)]
-    n_answers = min(k, version.n_live)
-    samples = [sample[: max(FEWEST_QUERIES, MOST_ANSWERS // n_answers)] for sample in samples]
-    truths = [search(version, sample, n_answers, _EXACT).scores for sample in samples]
+def tuned(
+    version: Version,
+    queries: NDArray[np.float32] | None,
+    target_recall: float,
+    k: int,
+    *,
+    source: str = "given",
+    pause: Callable[[], None] = lambda: None,
+) -> Plan:
+    """For every k the fastest method of those that reach the recall on every sample of queries.
 
-    @functools.cache
-    def recall_of(method: Method) -> tuple[float, float]:
-        """The recall on the sample where it is least, and its bound."""
-        if method == Tiles(1.0):
-            return 1.0, 1.0
-        recalls = []
-        for sample, truth in zip(samples, truths, strict=True):
-            shares = recall(search(version, sample, n_answers, method).scores, truth)
-            recalls.append((float(shares.mean()), _bound(shares, len(np.unique(sample, axis=0)))))
-        return min(recalls, key=lambda pair: pair[1])
-
-    def reaches(method: Method) -> bool:
-        return recall_of(method)[1] >= target_recall
-
-    measured: dict[Method, tuple[float, float]] = {_EXACT: (1.0, 1.0)}
-    for steps in (_tiles_to_try(version), _slots_to_try(version, samples, n_answers)):
-        method = _first(steps, reaches)
-        if method is not None:
-            measured[method] = recall_of(method)
-    seconds = _seconds(list(measured), version, samples, n_answers)
-    n = sum(map(len, samples))
-    fastest = min(measured, key=seconds.__getitem__)
-    source = "made from the items" if queries is None else "given"
+    `pause` is called between measurements, and may raise to end it.
+    """
+    asked = made_up_queries(version) if queries is None else [_some(queries)]
+    samples = Samples(version, asked, k, target_recall, pause)
+    chosen = _chosen(samples)
+    trials = [trial for depth in sorted(chosen) for trial in chosen[depth]]
+    methods = {depth: _fastest(tried) for depth, tried in chosen.items()}
+    excluding = _excluding(samples, methods)
+    trials += [
+        _trial(samples, method, depth, None, n)
+        for depth, method in sorted(excluding.items())
+        for n in sorted(_excluded(samples, depth))
+    ]
+    found = samples.least(methods[k], k)
     return Plan(
-        fastest,
-        f"the fastest method with a recall of at least {target_recall:g}, on {n:,} queries {source}",
-        recall=measured[fastest],
-        trials=tuple(Trial(method, *shares, n / seconds[method]) for method, shares in measured.items()),
+        methods[k],
+        f"the fastest method with a recall of at least {target_recall:g}, on {len(samples):,} queries "
+        f"{'made from the items' if queries is None else source}",
+        recall=(found.mean, found.at_least),
+        trials=tuple(trials),
         target_recall=target_recall,
         k=k,
         automatic=version.plan.automatic,
+        steps=_steps(methods, excluding),
+        n_items=version.n_live,
+        check=None if isinstance(methods[k], Exact) else checked_recall(version, methods[k], k),
     )
 
 
-def plausible_samples(version: Version, seed: int = 0) -> list[NDArray[np.float32]]:
-    """Samples of queries like users' factors, made from items: several kinds, since nobody knows which fits.
-
-    A user is the mean direction of one or two items, the longer the likelier, but none likelier than 1 in 100. Gradient
-    steps leave it about so; least squares divide every principal axis by the items' spread along it, or by its square,
-    as KINDS say.
-    """
-    rng = np.random.default_rng(seed)
-    positions = np.concatenate([segment.live + base for segment, base in version.parts()])
-    lengths = np.concatenate([np.sqrt(squared_norms(segment.factors))[segment.live] for segment in version.segments])
-    for _ in range(8):
-        lengths = np.minimum(lengths, lengths.sum() * MOST_LIKED)
-    weights = lengths / lengths.sum() if lengths.sum() > 0 else None
-    basis, squares = version.fitted.basis, version.fitted.spectrum
-    spread = np.sqrt(np.maximum(squares / squares.max(), 1e-9) if squares.max() > 0 else np.ones_like(squares))
-    length = min(1.0, 0.1 * LARGEST_PRODUCT / max(version.longest, 1.0))  # so that products with the longest items fit
-    samples = []
-    for n_items, power in KINDS:
-        drawn = positions[rng.choice(len(positions), (SAMPLE // len(KINDS), n_items), p=weights)]
-        liked = version.factors_at(drawn).astype(np.float64)
-        mean = np.mean(liked / np.maximum(np.linalg.norm(liked, axis=2, keepdims=True), 1e-30), axis=1)
-        evened = mean @ (basis * spread**-power) @ basis.T
-        evened *= length / np.maximum(np.linalg.norm(evened, axis=1, keepdims=True), 1e-30)  # only directions matter
-        samples.append(np.ascontiguousarray(evened, np.float32))
-    return samples
+def _chosen(samples: Samples) -> dict[int, list[Trial]]:
+    """By k, what was tried: exact search, and the least settings of the others that reach the recall."""
+    version, trials = samples.version, dict[int, list[Trial]]()
+    reaches: dict[int, int] = {}  # by k, which of REACHES is the first to reach the recall
+    for k in _outwards(samples):
+        methods: list[Method] = [_EXACT]
+        if version.fitted.tiling is not None:
+            reaches[k] = _least_reach(samples, k, _guess(reaches, k))
+            methods.append(Tiles(REACHES[reaches[k]]))
+        if k == samples.k or isinstance(_fastest(trials[samples.k]), Slots):
+            methods += _least_slots(samples, k)
+        timed = samples.at_most(min(MOST_TIMED, max(FEWEST_TIMED, ANSWERS_TIMED // k)))
+        seconds = seconds_of(methods, version, timed, min(k, version.n_live))
+        trials[k] = [_trial(samples, method, k, sum(map(len, timed)) / seconds[method]) for method in methods]
+    return trials
 
 
-def _bound(shares: NDArray[np.float64], n_different: int) -> float:
-    """What the mean of shares is at least, with confidence; only queries that differ say something new.
+def _excluding(samples: Samples, methods: dict[int, Method]) -> dict[int, Method]:
+    """By k, where that is by tiles, the method that reaches the recall whatever number of items is excluded."""
+    excluding: dict[int, Method] = {}
+    for k, method in methods.items():
+        if isinstance(method, Tiles) and _excluded(samples, k):
+            at = REACHES.index(method.reach)
+            for n_excluded in _excluded(samples, k):
+                at = max(at, _least_reach(samples, k, at, n_excluded, at))
+            excluding[k] = Tiles(REACHES[at]) if REACHES[at] < 1 else _EXACT
+    return excluding
 
-    One more share of 0 stands for the misses too rare to be seen.
-    """
-    mean, spread = shares.mean(), shares.std()
-    n = n_different + 1
-    mean, square = mean * n_different / n, (spread**2 + mean**2) * n_different / n
-    return max(0.0, float(mean - CONFIDENCE * np.sqrt(max(0.0, square - mean**2) / n)))
+
+def _steps(methods: dict[int, Method], excluding: dict[int, Method]) -> tuple[Step, ...]:
+    """The steps of a plan. With items excluded, those for a k that was not measured so are between others."""
+    measured, steps = sorted(excluding.items()), []
+    for k, method in sorted(methods.items()):
+        behind: Method = _EXACT  # where slots or exact search are faster, too
+        if isinstance(method, Tiles) and measured and measured[0][0] <= k <= measured[-1][0]:
+            behind = between(k, measured)
+            if isinstance(behind, Tiles) and behind.reach < method.reach:
+                behind = method
+        steps.append(Step(k, method, behind))
+    return tuple(steps)
+
+
+def _outwards(samples: Samples) -> list[int]:
+    """The k to measure for: the one asked for, then those around it, the nearest first."""
+    depths = {samples.k, *(depth for depth in DEPTHS if depth < samples.version.n_live)}
+    return sorted(depths, key=lambda depth: (_far(depth, samples.k), depth))
+
+
+def _far(depth: int, other: int) -> float:
+    return abs(float(np.log(depth / other)))
+
+
+def _excluded(samples: Samples, k: int) -> list[int]:
+    """How many items to exclude, for the top k."""
+    near = EXCLUDED.get(min(EXCLUDED, key=lambda measured: _far(measured, k))) if k == samples.k else EXCLUDED.get(k)
+    return [n for n in near or () if k + n <= samples.deepest]
+
+
+def _least_reach(samples: Samples, k: int, guess: int | None, n_excluded: int = 0, at_least: int = 0) -> int:
+    """Which of the reaches is the first that reaches the recall."""
+    return _first(len(REACHES), lambda at: samples.reaches(Tiles(REACHES[at]), k, n_excluded), guess, at_least)
+
+
+def _guess(reaches: dict[int, int], k: int) -> int | None:
+    """Which of the reaches to try first: it falls by about 0.1 where k is ten times as large."""
+    if not reaches:
+        return None
+    near = min(reaches, key=lambda other: _far(other, k))
+    guess = reaches[near] - round(4 * float(np.log10(k / near)))
+    return min(max(guess, 0), len(REACHES) - 1)
+
+
+def _least_slots(samples: Samples, k: int) -> Sequence[Method]:
+    """The least slots that reach the recall, unless even the cheapest take longer than exact search."""
+    version = samples.version
+    budgets = [(per_answer * k, slots) for per_answer, slots in SLOT_STEPS if per_answer * k < version.n_live]
+    steps = [Slots(budget, min(slots, version.fitted.n_factors)) for budget, slots in budgets]
+    if not steps:
+        return ()
+    seconds = seconds_of([_EXACT, steps[0]], version, samples.at_most(GLANCE), min(k, version.n_live))
+    if seconds[steps[0]] > seconds[_EXACT]:
+        return ()
+    first = _first(len(steps), lambda at: samples.reaches(steps[at], k))
+    return steps[first : first + 1]
+
+
+def _fastest(trials: list[Trial]) -> Method:
+    return max(trials, key=lambda trial: trial.queries_per_second or 0).method
+
+
+def _trial(samples: Samples, method: Method, k: int, speed: float | None, n_excluded: int = 0) -> Trial:
+    found = samples.least(method, k, n_excluded)
+    return Trial(method, found.mean, found.at_least, speed, k, n_excluded, found.share_below)
 
 
 def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:SAMPLE])]
+    """A sample of the queries, in no order, so that its beginning is a sample, too."""
+    return queries[np.random.default_rng(0).permutation(len(queries))[:SAMPLE]]
 
 
-def _tiles_to_try(version: Version) -> Sequence[Method]:
-    return () if version.fitted.tiling is None else [Tiles(reach) for reach in REACHES]
-
-
-def _slots_to_try(version: Version, samples: list[NDArray[np.float32]], k: int) -> Sequence[Method]:
-    """Slots to try."""
-    budgets = [(per_answer * k, slots) for per_answer, slots in SLOT_STEPS if per_answer * k < version.n_live]
-    steps: list[Method] = [Slots(budget, min(slots, version.fitted.n_factors)) for budget, slots in budgets]
-    return _if_faster(steps, version, samples, k)
-
-
-def _if_faster(
-    steps: Sequence[Method], version: Version, samples: list[NDArray[np.float32]], k: int
-) -> Sequence[Method]:
-    """Rising steps of a method; none where even the first takes longer than exact search."""
-    if steps:
-        seconds = _seconds([_EXACT, steps[0]], version, [sample[:GLANCE] for sample in samples], k)
-        if seconds[steps[0]] > seconds[_EXACT]:
-            return ()
-    return steps
-
-
-def _first(steps: Sequence[Step], enough: Callable[[Step], bool]) -> Step | None:
-    """The first of rising steps that is enough, by halving."""
-    low, high = 0, len(steps)
+def _first(n: int, enough: Callable[[int], bool], guess: int | None = None, low: int = 0) -> int:
+    """The first of n rising steps that is enough, or n: by halving, or in growing strides from a guess."""
+    high, stride = n, n if guess is None else 1
+    at = (low + high) // 2 if guess is None else guess
     while low < high:
-        middle = (low + high) // 2
-        if enough(steps[middle]):
-            high = middle
+        if enough(at):
+            high, at = at, at - stride
         else:
-            low = middle + 1
-    return steps[low] if low < len(steps) else None
-
-
-def _seconds(
-    methods: Sequence[Method], version: Version, samples: list[NDArray[np.float32]], k: int
-) -> dict[Method, float]:
-    """The least time each method took on one thread, in turns."""
-    seconds = dict.fromkeys(methods, np.inf)
-    for _ in range(TURNS):
-        for method in methods:
-            start = time.perf_counter()
-            for sample in samples:
-                search(version, sample, k, method, threads=1)
-            seconds[method] = min(seconds[method], time.perf_counter() - start)
-    return seconds
+            low, at = at + 1, at + stride
+        stride *= 2
+        if not low <= at < high:
+            at = (low + high) // 2
+    return low

@@ -11,7 +11,7 @@ from tessella.mapping.sparse_map import SparseMap
 from tessella.retrieval.plan import Plan
 from tessella.versions.version import Version
 
-_HISTORY = ("number", "next_row", "moved", "lineage")
+_HISTORY = ("number", "next_row", "moved", "lineage", "n_changed")
 
 
 def fingerprint(*values: Any) -> str:
@@ -37,7 +37,8 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, SparseMap):
         _feed(digest, (value.schema_, value.scale_, value.rotation_))
     elif isinstance(value, Plan):  # not what was measured on the way to it
-        _feed(digest, (value.method.name, value.method, value.k))
+        _feed(digest, (value.method.name, value.method, value.k, value.deepest))
+        _feed(digest, [(step.k, *((method.name, method) for method in step[1:])) for step in value.steps])
     elif is_dataclass(value):
         _feed(digest, tuple((part.name, getattr(value, part.name)) for part in fields(value)))
     elif isinstance(value, tuple | list):

@@ -41,6 +41,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
         "scale": fitted.sparse_map.scale_.hex(),
         "plan": plan_to_json(version.plan),
         "moved": version.moved,
+        "n_changed": version.n_changed,
     }
     if fitted.tiling is not None:
         facts |= {"tiles": fitted.tiling.parameters.to_json(), "long_norm": fitted.tiling.long_norm.hex()}
@@ -81,8 +82,9 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
         moved = facts.get("moved", number > 0)  # older files do not say whether items were removed
         _checks.true_or_false(moved, "moved")
+        n_changed = _checks.whole_number(facts.get("n_changed", 0), "n_changed", 0)  # not in files before format 4
         if not n:
-            return Version((), fitted, texts, number, 0, plan, moved)
+            return Version((), fitted, texts, number, 0, plan, n_changed, moved)
         codes = ExactCodes(*(arrays[part] for part in _CODES))
         postings = Postings(*(arrays[part] for part in _POSTINGS))
         _checks.expect(arrays["factors"], "factors", np.float32, (n, n_factors))
@@ -105,7 +107,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         )
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
-    return Version((segment,), fitted, texts, number, n, plan, moved)
+    return Version((segment,), fitted, texts, number, n, plan, n_changed, moved)
 
 
 def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bool, grouped: bool) -> None:

@@ -1,5 +1,6 @@
 """Version: what one search sees, a few segments and what was fitted. A change makes the next one."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,48 @@ from numpy.typing import NDArray
 from tessella._cached import cached
 from tessella.retrieval.engine import Engine
 from tessella.retrieval.fitted import Fitted
-from tessella.retrieval.plan import EXACT_PLAN, Method, Plan, Setting
+from tessella.retrieval.plan import EXACT_PLAN, Exact, Method, Plan, Setting
 from tessella.versions.segment import Segment
 
 MAX_ROWS = 2**31 - 1
+MOST_PLANNED = 2**12
+
+
+class Planned(dict[int | tuple[int, int, int], tuple[Method, Setting]]):
+    """The methods that are planned, with their settings, by what a query asks for.
+
+    That is k, or with a filter k, how many items the query excludes, and how many may answer. Every search that names
+    no method looks here, so each is worked out once. Unlike the version, this refers to no arrays.
+    """
+
+    def __init__(self, plan: Plan, n_items: int, n_factors: int) -> None:
+        super().__init__()
+        self.plan, self.n_items, self.n_factors = plan, n_items, n_factors
+        self.deepest = plan.deepest
+
+    def __missing__(self, key: int | tuple[int, int, int]) -> tuple[Method, Setting]:
+        k, n_excluded, n_allowed = (key, 0, self.n_items) if isinstance(key, int) else key
+        method = self._method(k, n_excluded, n_allowed)
+        if len(self) >= MOST_PLANNED:
+            self.clear()
+        self[key] = found = method, method.setting(k, self.n_items, self.n_factors)
+        return found
+
+    def _method(self, k: int, n_excluded: int, n_allowed: int) -> Method:
+        """The method for the top k of a query.
+
+        Where one in ten items may answer, the top 10 are among the best 100 or so, with others between them that are as
+        if excluded. Where all but a few may answer, these few may be everybody's best.
+        """
+        n_left_out = self.n_items - n_allowed
+        if not self.plan.steps or n_left_out <= self.deepest:
+            return self.plan.method_for(k, n_excluded + n_left_out)
+        times = self.n_items / max(1, n_allowed)
+        depth, out = math.ceil(k * times), math.ceil(n_excluded * times)
+        if depth > self.plan.steps[-1].k or depth + out > self.deepest:
+            return Exact()
+        shallow = math.ceil(depth / (1 + k**-0.5))  # chance may put them there, where reaches are larger
+        return self.plan.method_for(max(k, shallow), out + 1)
 
 
 @dataclass(frozen=True)
@@ -26,6 +65,7 @@ class Version:
     number: int  # how many changes led here
     next_row: int
     plan: Plan = EXACT_PLAN
+    n_changed: int = 0  # items added, updated and removed since the plan was measured
     moved: bool = False  # whether items were ever removed, so that column j need not be the item it once was
     lineage: object = field(default_factory=object)  # what all versions of one index share, and no other
 
@@ -35,10 +75,9 @@ class Version:
         return self.fitted.n_factors
 
     @cached
-    def planned(self) -> tuple[Method, Setting] | None:
-        """The method of searches that name none, and its setting; None where that depends on k."""
-        method = self.plan.method
-        return None if method.depends_on_k else (method, method.setting(1, self.n_live, self.n_factors))
+    def planned(self) -> "Planned":
+        """The methods of searches that name none."""
+        return Planned(self.plan, self.n_live, self.n_factors)
 
     @cached
     def n_live(self) -> int:
