@@ -43,6 +43,11 @@ FEW_ALLOWED_SHARE = 8
 MOST_WITH_REPEATS = 1000
 
 
+def few_allowed(n_items: int) -> int:
+    """Where at most so many of the items are allowed, answers are exact."""
+    return max(FEW_ALLOWED, n_items // FEW_ALLOWED_SHARE)
+
+
 def rounding_share(n_factors: int) -> float:
     """The share of |u| |v| that a score in float32 may stray from u . v, with room for rotated factors."""
     return n_factors * 2.0**-23 + ROUNDED_ROTATION_SPARE

@@ -61,13 +61,12 @@ class Engine:
 
     def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, n_allowed: int | None) -> bool:
         """Fill in the best answers to one query; whether they are certified."""
-        few = max(numbers.FEW_ALLOWED, self.n_live // numbers.FEW_ALLOWED_SHARE)
         n_left = n_allowed if rules.only is None else len(rules.only)
         if not best.k or not best.query.any():  # a query of zeros: those that came first
             self._score_all(best, rules)
             best.scores[:], best.n_scored = 0, len(best.scores)
             return True
-        if n_left is not None and n_left <= few:
+        if n_left is not None and n_left <= numbers.few_allowed(self.n_live):
             self._score_all(best, rules)
             best.n_scored = n_left
             return True

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from tessella._kernels import core
 from tessella._norms import squared_norms
-from tessella._numbers import SLOTS
+from tessella._numbers import SLOTS, few_allowed
 from tessella._packing import candidate_positions
 from tessella._threads import cut
 from tessella.results import Explanation, SharedSlot, TileBound
-from tessella.retrieval.plan import Method, Setting, Slots, Tiles
+from tessella.retrieval.plan import Exact, Method, Setting, Slots, Tiles
 from tessella.retrieval.postings import Entries
 from tessella.search.filters import filter_for, given
-from tessella.search.route import search
+from tessella.search.route import planned, search
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14
@@ -35,12 +35,14 @@ def explain(
     exclude, allow = given(version, exclude, "exclude", 1), given(version, allow, "allow", 1)
     found = search(version, query, k, method, exclude, allow)
     k = len(found.ids)
-    used = version.plan.method_for(k) if method is None else method
     at = np.array([position])
     factor, row = version.factors_at(at), int(version.rows_at(at)[0])
     score = float(_scores(query, factor)[0])
     allowed = {"exclude": _may_answer(version, exclude, None), "allow": _may_answer(version, None, allow)}
     may_answer = allowed["exclude"] & allowed["allow"]
+    used = _used(version, k, exclude, allow) if method is None else method
+    if allow is not None and np.count_nonzero(allowed["allow"][version.live_rows]) <= few_allowed(version.n_live):
+        used = Exact()
     rank, rank_left = _ranks(version, query, score, row, may_answer)
     places = np.flatnonzero(found.ids == item_id)
     return Explanation(
@@ -58,6 +60,13 @@ def explain(
         tile=_tile(version, query, factor, used) if isinstance(used, Tiles) else None,
         **_slots(version, query, position, k, used, may_answer)._asdict(),
     )
+
+
+def _used(version: Version, k: int, exclude: Any, allow: Any) -> Method:
+    """The method that is planned for a query with this filter."""
+    if exclude is None and allow is None:
+        return version.planned[k][0]
+    return planned(version, k, filter_for(version, 1, exclude, allow))[0][0]
 
 
 def _may_answer(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_]:

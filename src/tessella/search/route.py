@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 from tessella._norms import squared_norms
-from tessella._numbers import FEW_ALLOWED, FEW_ALLOWED_SHARE, LARGEST_NORM, SLOTS
+from tessella._numbers import FEW_ALLOWED_SHARE, LARGEST_NORM, SLOTS, few_allowed
 from tessella._threads import cut, run_blocks, thread_count
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Answers, Filter
@@ -74,7 +74,7 @@ def search(
     if exclude is not None or allow is not None:
         row_filter = filter_for(version, 1 if single else len(array), exclude, allow)
         if named is None:
-            (method, setting), apart = _planned(version, k, row_filter)
+            (method, setting), apart = planned(version, k, row_filter)
     if single:
         found, refused = _search_one(version, array, k, method, setting, row_filter)
     elif apart is None:
@@ -158,7 +158,7 @@ def _search_apart(
     return SearchResult(*(array[places] for array in found.arrays().values())), refused
 
 
-def _planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[How, Apart | None]:
+def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[How, Apart | None]:
     """The method planned for filtered queries; where they need several, also what each needs.
 
     Of queries with lists of what is allowed, the engine answers those with few items exactly, so the others have more.
@@ -185,8 +185,8 @@ def _together(
         return min(method.queries_per_call, row_filter.queries_at_once)
     if row_filter is None or row_filter.allowed is None or row_filter.starts is not None:
         return None
-    few = max(FEW_ALLOWED, version.n_live // FEW_ALLOWED_SHARE)  # which a call codes for all its queries
-    return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if row_filter.n_allowed <= few else None
+    few = row_filter.n_allowed <= few_allowed(version.n_live)  # then a call codes them for all its queries
+    return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if few else None
 
 
 def _cut(first: int, end: int, how: How, queries_per_call: int | None) -> list[Part]:
