@@ -1,6 +1,7 @@
 """Factors to measure on: learned ones where they are, and generated ones.
 
-Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data).
+Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data),
+or in NAME of the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-bench), where learned.py puts them.
 """
 
 import os
@@ -13,6 +14,7 @@ import scipy.sparse
 from tessella.datasets import generated_factors
 
 DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+CACHE = Path(os.environ.get("TESSELLA_BENCH_CACHE", Path.home() / ".cache" / "tessella-bench"))
 LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
 
 
@@ -32,19 +34,26 @@ class Factors(NamedTuple):
 
 def learned_names() -> list[str]:
     """Names of the sets of learned factors that are there."""
-    return sorted(path.parent.name for path in (DATA / "factors").glob("*/items.npy"))
+    return sorted(path.parent.name for home in (DATA / "factors", CACHE) for path in home.glob("*/items.npy"))
 
 
 def learned(name: str) -> Factors:
     """A set of learned factors."""
-    folder = DATA / "factors" / name
+    folder = _folder(name)
     return Factors(np.load(folder / "items.npy"), np.load(folder / "users.npy"))
 
 
 def seen(name: str) -> scipy.sparse.csr_matrix | None:
     """What users of a set of learned factors have had already, users x items; None where it is not known."""
-    path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
+    path = _folder(name) / "seen.npz"
+    if not path.exists():
+        path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
     return scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) if path.exists() else None
+
+
+def _folder(name: str) -> Path:
+    kept = CACHE / name
+    return kept if (kept / "items.npy").exists() else DATA / "factors" / name
 
 
 def generated(n_items: int, n_factors: int = 64, n_users: int = 2000) -> Factors:
