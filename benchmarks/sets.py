@@ -16,6 +16,8 @@ from tessella.datasets import generated_factors
 DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CACHE = Path(os.environ.get("TESSELLA_BENCH_CACHE", Path.home() / ".cache" / "tessella-bench"))
 LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
+EXPANDED = ("gowalla-x-als-1m", "gowalla-x-bpr-1m")
+WIDE = ("gowalla-als-k128", "gowalla-als-k256", "gowalla-bpr-k128", "gowalla-bpr-k256")
 
 
 class Factors(NamedTuple):
@@ -26,10 +28,20 @@ class Factors(NamedTuple):
 
     def sample(self, n_users: int, n_items: int | None = None) -> "Factors":
         """Some users, and all or some of the items."""
-        rng = np.random.default_rng(0)
-        users = self.users[rng.permutation(len(self.users))[:n_users]]
-        items = self.items if n_items is None else self.items[np.sort(rng.permutation(len(self.items))[:n_items])]
-        return Factors(np.ascontiguousarray(items), np.ascontiguousarray(users))
+        return Factors(
+            np.ascontiguousarray(self.items[sampled_items(len(self.items), n_items)]),
+            np.ascontiguousarray(self.users[sampled_users(len(self.users), n_users)]),
+        )
+
+
+def sampled_users(n_all: int, n_users: int) -> np.ndarray:
+    """Which users a sample has."""
+    return np.random.default_rng(0).permutation(n_all)[:n_users]
+
+
+def sampled_items(n_all: int, n_items: int | None) -> np.ndarray:
+    """Which items a sample has, all of them if None."""
+    return np.sort(np.random.default_rng(1).permutation(n_all)[:n_items])
 
 
 def learned_names() -> list[str]:
@@ -65,6 +77,19 @@ def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
     """Independent normal numbers, which nothing but a good scan can search."""
     rng = np.random.default_rng(0)
     return Factors(*(rng.standard_normal((n, n_factors), dtype=np.float32) for n in (n_items, n_users)))
+
+
+MADE = {"generated": 100_000, "gaussian": 20_000, "clustered": 100_000, "cosine": 100_000}  # items of each kind
+
+
+def made(kind: str, n_items: int, n_factors: int, n_users: int) -> Factors:
+    """Factors of a kind in MADE: clustered ones have skewed lengths, cosine ones equal lengths and few directions."""
+    if kind in ("generated", "gaussian"):
+        return (generated if kind == "generated" else gaussian)(n_items, n_factors, n_users)
+    both = skewed(n_items + n_users, n_factors)
+    if kind == "cosine":
+        both /= np.linalg.norm(both, axis=1, keepdims=True)
+    return Factors(both[:n_items], both[n_items:])
 
 
 def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:
