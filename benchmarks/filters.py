@@ -1,6 +1,7 @@
 """Searches with filters: what excluding costs, and allow lists against faiss."""
 
 import argparse
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +59,7 @@ def left_out(name: str, factors: sets.Factors, size: Size) -> list[list[int]]:
     if seen is not None and size.learned_items is None:
         users = sets.sampled_users(seen.shape[0], size.n_users)
         had = [row.indices[:N_EXCLUDED] for row in seen[users]]
-    return [np.concatenate([one, rng.permutation(n_items)[: N_EXCLUDED - len(one)]]).tolist() for one in had]
+    return [np.concatenate([one, rng.choice(n_items, N_EXCLUDED - len(one), replace=False)]).tolist() for one in had]
 
 
 def excluding(index: ts.Index, factors: sets.Factors, excluded: list[list[int]], turns: int) -> dict[str, object]:
@@ -82,12 +83,11 @@ def excluding(index: ts.Index, factors: sets.Factors, excluded: list[list[int]],
 
 def one_query(index: ts.Index, factors: sets.Factors, excluded: list[list[int]]) -> dict[str, object]:
     """Print and return the time of single queries with excluded ids over that of others."""
-    lists = iter(())
+    lists = itertools.cycle(excluded)
     calls: dict[str, Callable[[np.ndarray], object]] = {
         "plain": lambda user: index.search(user, K, threads=1),
         "excluded": lambda user: index.search(user, K, exclude=next(lists), threads=1),
     }
-    lists = iter(excluded * 4)
     asked = np.resize(factors.users, (1000, factors.users.shape[1]))
     taken = {name: measure.middle_and_slow(seconds) for name, seconds in measure.latencies(calls, asked).items()}
     ratio = taken["excluded"][0] / taken["plain"][0]
@@ -180,7 +180,7 @@ def owning(index: ts.Index, factors: sets.Factors) -> Iterator[dict[str, object]
     for share in SHARES:
         n_ids = max(K, int(share * n_items))
         users = factors.users[: max(20, OWN_IDS // n_ids)]
-        own = [rng.permutation(n_items)[:n_ids] for _ in users]
+        own = [rng.choice(n_items, n_ids, replace=False) for _ in users]
         true = index.search(users, K, exact=True, allow=own).scores
         seconds = []
         for _ in range(3):

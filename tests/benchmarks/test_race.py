@@ -1,6 +1,7 @@
 """How a race is decided: recall, sweeps, operating points, tables and curves."""
 
 import json
+from dataclasses import replace
 
 import draw_curves
 import measure
@@ -81,6 +82,34 @@ def test_brute_force_gives_the_true_answers(course):
     exact = ours.build_exact(course.factors.items).search(course.factors.users, race.K)
     assert course.recall(exact.ids) == 1.0
     np.testing.assert_allclose(course.true_scores, exact.scores, rtol=1e-5)
+
+
+def test_courses_of_fewer_answers_are_those_of_their_own(course):
+    deep = Course.over("small", course.factors, 50)
+    np.testing.assert_array_equal(deep.of(race.K).true_scores, course.true_scores)
+    assert deep.k == 50
+    assert "k = 50" in deep.title
+
+
+def test_a_sweep_builds_once_and_asks_every_course_what_fits_it(course):
+    built = []
+
+    def ladders(items, _threads):
+        built.append(len(items))
+        methods = ladder_of(items, (2, 60), [])
+        yield [replace(method, fits=lambda k, method=method: k == 10 or method is methods[1]) for method in methods]
+
+    courses = [Course.over("small", course.factors, 50), course]
+    deep, usual = race.sweep(courses, [Family("partial", "numpy", ladders)], 1, 1)
+    assert built == [300]
+    assert [point.method.setting for point in usual.points] == ["2 found", "60 found"]
+    assert len(deep.points) <= 2
+    assert usual.points[-1].recall == deep.points[-1].recall == 1.0
+
+
+def test_auto_plans_for_every_k(course):
+    ladders = list(ours.auto_for(10, 50).ladders(course.factors.items, 1))
+    assert [[method.fits(k) for k in (10, 50)] for (method,) in ladders] == [[True, False], [False, True]]
 
 
 def test_the_fastest_that_reaches_a_recall_is_its_operating_point(sweep):
