@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import factor_statistics
 import measure
 import numpy as np
 import scipy.sparse
@@ -175,14 +176,10 @@ def save(name: str, factors: sets.Factors, interactions: scipy.sparse.csr_matrix
 
 def statistics(factors: sets.Factors) -> str:
     """In words: lengths of items, and the effective rank of their second moment."""
-    items = factors.items.astype(np.float64)
-    lengths = np.linalg.norm(items, axis=1)
-    shares = np.linalg.eigvalsh(items.T @ items)
-    shares = shares[shares > 0] / shares.sum()
-    rank = np.exp(-np.sum(shares * np.log(shares)))
-    spread = np.percentile(lengths, [10, 90, 99]) / np.median(lengths)
-    return (f"{len(items):,} x {items.shape[1]}, median length {np.median(lengths):.3g}, 10%, 90%, 99% over it "
-            f"{spread[0]:.2f} {spread[1]:.2f} {spread[2]:.2f}, effective rank {rank:.1f}")  # fmt: skip
+    low, high, highest = factor_statistics.lengths_over_median(factors.items, 10, 90, 99)
+    rank = factor_statistics.effective_rank(factors.items)
+    return (f"{len(factors.items):,} x {factors.items.shape[1]}, 10%, 90%, 99% of lengths over their median {low:.2f} "
+            f"{high:.2f} {highest:.2f}, effective rank {rank:.1f}")  # fmt: skip
 
 
 def learn(names: list[str]) -> None:

@@ -15,10 +15,11 @@ from tessella.paper import tie_aware_recall
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
 ENOUGH = 0.995  # a sweep goes no further up
+SLACK = 1.3  # how much faster a point may be than it was timed
 PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
-PATIENCE = 2.0  # seconds that one call may take; slower methods are asked fewer queries
-SLOW = 1.0  # seconds above which one call is enough for a first pass
+PATIENCE = 1.0  # seconds that one call may take; slower methods are asked fewer queries
+SLOW = 0.5  # seconds above which one call is enough for a first pass
 WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
 FEWEST_QUERIES = 100
 
@@ -142,9 +143,9 @@ def sweep(courses: Sequence[Course], families: Iterable[Family], repeats: int, b
     for family in families:
         for ladder in family.ladders(courses[0].factors.items, build_threads):
             for course, points in zip(courses, found, strict=True):
-                enough = points.best(ENOUGH, family.name)  # half as fast as that, more effort cannot pay
+                enough = points.best(RECALLS[-1], family.name)  # slower than that, more effort cannot pay
                 fitting = [method for method in ladder if method.fits(course.k)]
-                points.points += climb(course, fitting, 1, repeats, enough.speed / 2 if enough else 0.0)
+                points.points += climb(course, fitting, 1, repeats, enough.speed / SLACK if enough else 0.0)
     return found
 
 

@@ -6,12 +6,12 @@ or in NAME of the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-b
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse
 
-from tessella.datasets import generated_factors
+from tessella.datasets import Kind, generated_factors
 
 DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CACHE = Path(os.environ.get("TESSELLA_BENCH_CACHE", Path.home() / ".cache" / "tessella-bench"))
@@ -51,26 +51,26 @@ def learned_names() -> list[str]:
 
 def learned(name: str) -> Factors:
     """A set of learned factors."""
-    folder = _folder(name)
-    return Factors(np.load(folder / "items.npy"), np.load(folder / "users.npy"))
+    return Factors(*(np.load(folder(name) / f"{part}.npy") for part in Factors._fields))
 
 
 def seen(name: str) -> scipy.sparse.csr_matrix | None:
     """What users of a set of learned factors have had already, users x items; None where it is not known."""
-    path = _folder(name) / "seen.npz"
+    path = folder(name) / "seen.npz"
     if not path.exists():
         path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
     return scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) if path.exists() else None
 
 
-def _folder(name: str) -> Path:
+def folder(name: str) -> Path:
+    """Where a set of learned factors is."""
     kept = CACHE / name
     return kept if (kept / "items.npy").exists() else DATA / "factors" / name
 
 
-def generated(n_items: int, n_factors: int = 64, n_users: int = 2000) -> Factors:
+def generated(n_items: int, n_factors: int = 64, n_users: int = 2000, kind: Kind = "als") -> Factors:
     """Generated factors that resemble learned ones."""
-    return Factors(*generated_factors(n_items, n_users, n_factors))
+    return Factors(*generated_factors(n_items, n_users, n_factors, kind=kind))
 
 
 def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
@@ -79,13 +79,20 @@ def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
     return Factors(*(rng.standard_normal((n, n_factors), dtype=np.float32) for n in (n_items, n_users)))
 
 
-MADE = {"generated": 100_000, "gaussian": 20_000, "clustered": 100_000, "cosine": 100_000}  # items of each kind
+MADE = {  # items of each kind
+    **{f"generated {kind}": 100_000 for kind in get_args(Kind)},
+    "gaussian": 20_000,
+    "clustered": 100_000,
+    "cosine": 100_000,
+}
 
 
 def made(kind: str, n_items: int, n_factors: int, n_users: int) -> Factors:
     """Factors of a kind in MADE: clustered ones have skewed lengths, cosine ones equal lengths and few directions."""
-    if kind in ("generated", "gaussian"):
-        return (generated if kind == "generated" else gaussian)(n_items, n_factors, n_users)
+    if kind == "gaussian":
+        return gaussian(n_items, n_factors, n_users)
+    if kind.startswith("generated"):
+        return generated(n_items, n_factors, n_users, kind.split()[1])
     both = skewed(n_items + n_users, n_factors)
     if kind == "cosine":
         both /= np.linalg.norm(both, axis=1, keepdims=True)

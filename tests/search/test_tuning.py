@@ -9,7 +9,7 @@ import tessella as ts
 from tessella.datasets import generated_factors
 from tessella.search import tuning
 
-ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
+ITEMS, USERS = generated_factors(5_200, 300, 16, kind="als-heavy", seed=3)
 
 
 @pytest.fixture
