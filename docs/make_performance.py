@@ -37,6 +37,9 @@ before each stretch are not counted."""
 
 FLAT = """How many times as fast as faiss's brute force our exact search is, in turns, on one thread, k = 10."""
 
+SCALE = """How much longer a query takes on a million learned items, by the fastest of our methods with a recall of at
+least 0.95: one thread, k = 10."""
+
 DEPTH = """How many times as fast as the best peer we are where many answers are asked for: one thread, up to 2,000
 queries a call, every peer tuned at that k, "auto" an index that planned for that k without being given users.
 gowalla-x sets have a million items: factors learned from expanded check-ins (`make learned`)."""
@@ -427,8 +430,15 @@ def profile(found: list[Line]) -> str:
     return table(["set", "recall", "all, us", *parts, "a coded row, ns", "a score, ns"], rows)
 
 
+def scale(found: list[Line]) -> str:
+    """Our time a query at scale over that on a smaller set of its kind."""
+    rows = [[*line["sets"], beside(line["ratio"], most=line["goal"])] for line in found]
+    return table(["large set", "small set", "time a query of the large one over the small one's"], rows)
+
+
 SECTIONS = (
     ("race", "The race, in turns with the best peer", RACE, race, ("set", "threads")),
+    ("scale", "From 41,000 items to a million", SCALE, scale, ("part",)),
     ("latency", "Single queries from Python", LATENCY, latency, ("set",)),
     ("depth", "Many answers", DEPTH, depth, ("set", "k")),
     ("wide", "Wide factors", WIDE, depth, ("set", "k")),
