@@ -201,6 +201,7 @@ def main() -> None:
     if unknown := set(options.parts) - set(PARTS):
         sys.exit(f"There is no part {min(unknown)!r}; parts are {', '.join(PARTS)}.")
     measure.settle_process()
+    sys.stdout.reconfigure(line_buffering=True)  # a log shows how far it is
     size = Size(quick=options.quick, out=options.out)
     start = time.perf_counter()
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
