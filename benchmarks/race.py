@@ -41,10 +41,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Course:
-    """A set to race on, with the best scores of each user, highest first."""
+    """A set to race on, with the best items of each user and their scores, highest first."""
 
     name: str
     factors: Factors
+    true_ids: np.ndarray
     true_scores: np.ndarray
 
     @classmethod
@@ -58,11 +59,13 @@ class Course:
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             ids = np.concatenate(list(pool.map(best, range(0, len(users), block))))
-        return cls(name, factors, -np.sort(-measure.exact_scores(ids, items, users), axis=1))
+        scores = measure.exact_scores(ids, items, users)
+        order = np.argsort(-scores, axis=1)
+        return cls(name, factors, *(np.take_along_axis(part, order, axis=1) for part in (ids, scores)))
 
     def of(self, k: int) -> "Course":
         """The same set with fewer answers."""
-        return Course(self.name, self.factors, self.true_scores[:, :k])
+        return Course(self.name, self.factors, self.true_ids[:, :k], self.true_scores[:, :k])
 
     @property
     def k(self) -> int:
@@ -76,10 +79,18 @@ class Course:
         return f"{self.name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {self.k}"
 
     def recall(self, found: np.ndarray) -> float:
-        """Tie-aware recall of answers to the first queries."""
-        n = len(found)
-        scores = measure.exact_scores(found, self.factors.items, self.factors.users[:n])
-        return float(np.mean(tie_aware_recall(found, scores, self.true_scores[:n])))
+        """Tie-aware recall of answers to the first queries; only those that are not the true ones have to be scored."""
+        items, users = self.factors
+        scores = np.full(found.shape, -np.inf)
+        is_true = np.zeros(len(items) + 1, bool)  # the last stands for a missing answer
+        for row, answers in enumerate(found):
+            is_true[self.true_ids[row]] = True
+            hits = is_true[answers]
+            is_true[self.true_ids[row]] = False
+            others = ~hits & (answers >= 0)
+            scores[row, hits] = self.true_scores[row, -1]
+            scores[row, others] = items[answers[others]].astype(np.float64) @ users[row].astype(np.float64)
+        return float(np.mean(tie_aware_recall(found, scores, self.true_scores[: len(found)])))
 
 
 @dataclass

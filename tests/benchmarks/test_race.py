@@ -84,6 +84,18 @@ def test_brute_force_gives_the_true_answers(course):
     np.testing.assert_allclose(course.true_scores, exact.scores, rtol=1e-5)
 
 
+def test_recall_of_a_course_is_that_of_all_scores(course):
+    rng = np.random.default_rng(0)
+    found = np.stack([rng.permutation(60) for _ in range(40)])[:, : race.K]
+    found = np.where(rng.random(found.shape) < 0.5, course.true_ids, found)
+    found[::3, 4] = -1
+    found[::5, 2] = found[::5, 3]
+    assert course.recall(found) == pytest.approx(measure.recall(found, course.true_ids, *course.factors))
+    assert course.recall(found[:7]) == pytest.approx(
+        measure.recall(found[:7], course.true_ids[:7], course.factors.items, course.factors.users[:7])
+    )
+
+
 def test_courses_of_fewer_answers_are_those_of_their_own(course):
     deep = Course.over("small", course.factors, 50)
     np.testing.assert_array_equal(deep.of(race.K).true_scores, course.true_scores)
