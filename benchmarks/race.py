@@ -20,6 +20,7 @@ PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
 PATIENCE = 1.0  # seconds that one call may take; slower methods are asked fewer queries
 SLOW = 0.5  # seconds above which one call is enough for a first pass
+WORTH_ASKING = 0.75  # the recall with few queries from which more are asked
 WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
 FEWEST_QUERIES = 100
 
@@ -122,24 +123,37 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float
     """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
     points: list[Point] = []
     for method in ladder:
-        n = affordable(course, method, threads)
-        users = course.factors.users[:n]
-        found, seconds = timed(lambda method=method, users=users: method.search(users, course.k, threads))
-        recall = course.recall(found)
-        if seconds < SLOW and recall >= WORTH_TIMING:
-            seconds = min(seconds, fastest_call(course, method, n, threads, repeats))
-        points.append(Point(method, recall, n / seconds, threads))
+        points.append(measured(course, method, threads, repeats))
         gains = np.diff([point.recall for point in points[-3:]])
-        if recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
+        if points[-1].recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
             break
     return points
 
 
-def affordable(course: Course, method: Method, threads: int) -> int:
-    """How many queries a call may ask without taking too long."""
+def measured(course: Course, method: Method, threads: int, repeats: int) -> Point:
+    """What a method achieves: roughly, with few queries, where its recall is far too low."""
+    few = tried(course, method, threads)
+    if few.recall < WORTH_ASKING:
+        return few
+    n = affordable(course, few)
+    found, seconds = timed(lambda: method.search(course.factors.users[:n], course.k, threads))
+    recall = course.recall(found)
+    if seconds < SLOW and recall >= WORTH_TIMING:
+        seconds = min(seconds, fastest_call(course, method, n, threads, repeats))
+    return Point(method, recall, n / seconds, threads)
+
+
+def tried(course: Course, method: Method, threads: int) -> Point:
+    """What a method achieves with few queries."""
     few = course.factors.users[:FEWEST_QUERIES]
-    seconds = timed(lambda: method.search(few, course.k, threads))[1]
-    return int(np.clip(PATIENCE * len(few) / seconds, len(few), len(course.factors.users)))
+    found, seconds = timed(lambda: method.search(few, course.k, threads))
+    return Point(method, course.recall(found), len(few) / seconds, threads)
+
+
+def affordable(course: Course, few: Point) -> int:
+    """How many queries a call may ask without taking too long, by what a few took."""
+    n_users = len(course.factors.users)
+    return int(np.clip(PATIENCE * few.speed, min(FEWEST_QUERIES, n_users), n_users))
 
 
 def fastest_call(course: Course, method: Method, n: int, threads: int, repeats: int) -> float:
@@ -169,7 +183,7 @@ def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Swee
         chosen |= {id(point): point for point in fastest or [highest]}
     found = Sweep()
     for point in chosen.values():
-        n = affordable(course, point.method, threads)
+        n = affordable(course, tried(course, point.method, threads))
         seconds = fastest_call(course, point.method, n, threads, repeats)
         found.points.append(Point(point.method, point.recall, n / seconds, threads))
     return found
@@ -230,7 +244,7 @@ def in_turns(course: Course, points: Iterable[Point], repeats: int) -> tuple[dic
     """Seconds of every method, turn by turn, and how many queries each call asked."""
     entered = {point.method.name: point for point in points}
     threads = next(iter(entered.values())).threads
-    n = min(affordable(course, point.method, threads) for point in entered.values())
+    n = min(affordable(course, tried(course, point.method, threads)) for point in entered.values())
     users = course.factors.users[:n]
     calls = {name: lambda point=point: point.method.search(users, course.k, threads) for name, point in entered.items()}
     return measure.alternate(calls, repeats), n
