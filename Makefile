@@ -10,7 +10,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline stress lint types format stubs bench bench-index bench-peers compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline stress lint types format stubs bench bench-index bench-peers learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,12 @@ bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswli
 
 bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single queries, growth, churn and builds: ARGS=--quick
 	@$(PEERS_VENV)/bin/python benchmarks/bench_peers.py $(ARGS)
+
+learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
+	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
+
+statistics: $(PEERS_VENV)/.installed  ## Print figures of learned factors beside those of generated ones
+	@$(PEERS_VENV)/bin/python benchmarks/factor_statistics.py $(ARGS)
 
 compare: $(INSTALLED)  ## Measure this commit against another, in turns: make compare BASE=<commit> (ARGS=--turns=3)
 	@test -n "$(BASE)" || { echo "Say which commit to compare with: make compare BASE=<commit>"; exit 1; }

@@ -23,7 +23,10 @@ FOLDER = ROOT / "build" / "compare"
 N_USERS = 2_000
 BUILDS, MOST_BUILDS = ("build exact", "build tiles"), 3
 BATCHES = ("batch 0.95", "batch 0.99", "batch exact", "batch slots")
-SEARCHES = (*BATCHES, "single 0.95", "single exact", "single plan", "changes", "churn")
+DEPTHS = tuple(f"deep {how} {k}" for k in (1, 100, 500) for how in ("0.95", "exact"))
+FILTERS = ("exclude lists", "exclude csr", "own 0.001", "own 0.01", "own 0.1", "own 0.5")
+SEARCHES = (*BATCHES, *DEPTHS, "single 0.95", "single exact", "single plan", *FILTERS, "changes", "churn")
+PARTS = tuple(dict.fromkeys(command.split()[0] for command in (*BUILDS, *SEARCHES)))
 HEADING = f"  {'':<22} {'this/base':>9}  {'quartiles':>12}  {'base':>10} {'recall':>14}  {'this':>10} {'recall':>14}"
 Pair = tuple[dict, dict]  # a figure of the base and of this commit, in the same turn
 
@@ -88,20 +91,20 @@ def in_turns(workers: list[Worker], commands: Iterable[str], n_turns: int) -> di
     return figures
 
 
-def compare(factors: sets.Factors, pythons: list[Path], n_turns: int) -> dict[str, list[Pair]]:
-    """All figures of one set."""
+def compare(factors: sets.Factors, pythons: list[Path], n_turns: int, parts: list[str]) -> dict[str, list[Pair]]:
+    """All figures of one set, or those of some commands."""
     paths = [FOLDER / f"{part}.npy" for part in factors._fields]
     for path, array in zip(paths, factors, strict=True):
         np.save(path, array)
     workers = [Worker(python, *paths) for python in pythons]
-    figures = in_turns(workers, BUILDS, min(n_turns, MOST_BUILDS))
+    figures = in_turns(workers, BUILDS, min(n_turns, MOST_BUILDS) if "build" in parts else 0)
     swept = [worker.ask("sweep") for worker in workers]
     if not np.allclose(swept[0]["scores"], swept[1]["scores"], rtol=1e-5):
         sys.exit("The exact answers of the two versions differ.")
     if swept[0]["numpy"] != swept[1]["numpy"]:
         sys.exit(f"The two versions run on different NumPys; remove {FOLDER}, so that both are installed anew.")
     print(f"  least reach for a recall: base {swept[0]['reaches']}, this {swept[1]['reaches']}")
-    figures |= in_turns(workers, SEARCHES, n_turns)
+    figures |= in_turns(workers, [command for command in SEARCHES if command.split()[0] in parts], n_turns)
     for worker in workers:
         worker.close()
     return figures
@@ -134,6 +137,7 @@ def main() -> None:
     parser.add_argument("base", help="the commit to compare with")
     parser.add_argument("--turns", type=int, default=7, help="how many, after one that does not count (default: 7)")
     parser.add_argument("--only", default="", metavar="SET", help="compare only on sets whose names hold this")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"what to measure, of {','.join(PARTS)}")
     parser.add_argument("--many", type=int, default=1_000_000, help="generated items (default: 1,000,000)")
     options = parser.parse_args()
     measure.settle_process()
@@ -142,14 +146,15 @@ def main() -> None:
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
     print(f"base {base}, this {this}; both are installed first, which takes minutes", flush=True)
     pythons = [install_base(base), install(ROOT, FOLDER / "this")]
-    chosen = {name: (lambda name=name: sets.learned(name).sample(N_USERS)) for name in sets.LEARNED}
+    learned = (*sets.LEARNED, *sets.EXPANDED)
+    chosen = {name: (lambda name=name: sets.learned(name).sample(N_USERS)) for name in learned}
     chosen[f"generated {options.many:,} x 64"] = lambda: sets.generated(options.many, 64, N_USERS)
     for name in (name for name in chosen if options.only in name):
-        if name in sets.LEARNED and name not in sets.learned_names():
-            print(f"\n{name} is left out: it is not in {sets.DATA / 'factors'}")
+        if name in learned and name not in sets.learned_names():
+            print(f"\n{name} is left out: it is neither in {sets.DATA / 'factors'} nor in {sets.CACHE}")
             continue
         print(f"\n{name}: {N_USERS:,} queries, k = {K}, one thread, {options.turns} turns", flush=True)
-        figures = compare(chosen[name](), pythons, options.turns)
+        figures = compare(chosen[name](), pythons, options.turns, options.parts.split(","))
         print(HEADING)
         for title, pairs in figures.items():
             found = summary(pairs)

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse
 
 import tessella as ts
 
 K = 10
+N_EXCLUDED = 50
+OWN_IDS = 10_000_000  # in all own lists of a call together
 LEVELS = {"0.95": 0.95, "0.99": 0.99}
 REACHES = np.arange(0, 1.0001, 0.0125).round(4).tolist()
 BATCH_SECONDS = 0.2  # that calls are repeated for
@@ -98,14 +101,52 @@ class Side:
 
     def batch(self, how: str) -> Figures:
         """All users in one call, the fastest of a few."""
+        scores, rate = self.fastest(lambda: self.search(self.index, self.options(how)))
+        title = f"batch, {TITLES.get(how, how)}"
+        return {title: figure("q/s", rate * len(self.users), recall(scores, self.true))}
+
+    def deep(self, how: str, k: str) -> Figures:
+        """All users in one call, for another number of answers."""
+        n = int(k)
+        options = self.options(how)
+        true = self.index.search(self.users, n, threads=1, **EXACT).scores
+        scores, rate = self.fastest(lambda: self.index.search(self.users, n, threads=1, **options).scores)
+        return {f"k = {n}, {TITLES.get(how, how)}": figure("q/s", rate * len(self.users), recall(scores, true))}
+
+    def exclude(self, form: str) -> Figures:
+        """Fifty ids that are no answer to each query, as lists or as a sparse matrix."""
+        rng, n_items = np.random.default_rng(0), len(self.items)
+        columns = np.stack([rng.choice(n_items, N_EXCLUDED, replace=False) for _ in self.users])
+        excluded = columns.tolist()
+        if form == "csr":
+            rows = np.repeat(np.arange(len(columns)), N_EXCLUDED)
+            cells = np.ones(columns.size, np.float32), (rows, columns.ravel())
+            excluded = scipy.sparse.csr_matrix(cells, (len(columns), n_items))
+        return {f"{N_EXCLUDED} excluded, {form}": self.filtered(len(self.users), exclude=excluded)}
+
+    def own(self, share: str) -> Figures:
+        """A share of the items that may be answers to each query, as arrays."""
+        rng, n_items = np.random.default_rng(0), len(self.items)
+        n_ids = max(K, int(float(share) * n_items))
+        n = min(len(self.users), max(20, OWN_IDS // n_ids))
+        allowed = [rng.choice(n_items, n_ids, replace=False) for _ in range(n)]
+        return {f"own lists of {float(share):.1%}": self.filtered(n, allow=allowed)}
+
+    def filtered(self, n: int, **filters: object) -> dict[str, object]:
+        """The first users in one call with filters, as planned."""
+        users = self.users[:n]
+        true = self.index.search(users, K, threads=1, **EXACT, **filters).scores
+        scores, rate = self.fastest(lambda: self.index.search(users, K, threads=1, **filters).scores)
+        return figure("q/s", rate * n, recall(scores, true))
+
+    def fastest(self, search: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
+        """What a call gives, and how often a second it can be made, by the fastest of a few."""
         seconds: list[float] = []
         while sum(seconds) < BATCH_SECONDS:
             start = time.perf_counter()
-            scores = self.search(self.index, self.options(how))
+            scores = search()
             seconds.append(time.perf_counter() - start)
-        return {
-            f"batch, {TITLES.get(how, how)}": figure("q/s", len(self.users) / min(seconds), recall(scores, self.true))
-        }
+        return scores, 1 / min(seconds)
 
     def single(self, how: str) -> Figures:
         """One query a call: the median time."""

@@ -67,8 +67,13 @@ def recall(found: np.ndarray, true: np.ndarray, items: np.ndarray, users: np.nda
 
 
 def exact_scores(ids: np.ndarray, items: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """Inner products of answers with their users in float64; -inf for a missing answer."""
-    products = np.einsum("ukd,ud->uk", items[ids].astype(np.float64), users.astype(np.float64))
+    """Inner products of answers with their users in float64, a block of users at a time; -inf for a missing answer."""
+    products = np.empty(ids.shape)
+    block = max(1, 10_000_000 // max(1, ids.shape[1] * items.shape[1]))
+    for first in range(0, len(ids), block):
+        part = slice(first, first + block)
+        found, asked = items[ids[part]].astype(np.float64), users[part].astype(np.float64)
+        products[part] = np.matmul(found, asked[:, :, None])[:, :, 0]
     return np.where(ids >= 0, products, -np.inf)
 
 

@@ -33,6 +33,7 @@ class Method:
     built: Built
     search: Callable[[np.ndarray, int, int], np.ndarray]
     single: Callable[[np.ndarray, int], object]
+    fits: Callable[[int], bool] = lambda _k: True  # for which k it makes sense
 
     @property
     def name(self) -> str:

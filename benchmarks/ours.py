@@ -1,6 +1,9 @@
 """Our own methods, as sweeps of the same kind as those of the peers."""
 
+import copy
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -67,9 +70,19 @@ def _tiles(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
     yield [_entry("tessella tiles", index, seconds, tiles, _setting(tiles)) for tiles in tiles_to_try()]
 
 
-def _auto(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
+def _auto(item_factors: np.ndarray, threads: int, ks: tuple[int, ...] = (10,)) -> Iterator[Ladder]:
     index, seconds = timed(lambda: build_auto(item_factors, threads))
-    yield [_entry("tessella auto", index, seconds, None, index.plan.method.name)]
+    for k in ks:
+        planned = index if k == 10 else copy.copy(index)
+        if planned is not index:
+            planned.tune(k=k)
+        method = _entry("tessella auto", planned, seconds, None, planned.plan.method.name)
+        yield [method if len(ks) == 1 else replace(method, fits=k.__eq__)]
+
+
+def auto_for(*ks: int) -> Family:
+    """An automatic choice for each k."""
+    return Family("tessella auto", "tessella", partial(_auto, ks=ks))
 
 
 EXACT = Family("tessella exact", "tessella", _exact)

@@ -1,7 +1,7 @@
 """A race: sweeps of every library over one set, operating points, and the finalists measured in turns."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -10,13 +10,17 @@ import numpy as np
 from methods import Family, Ladder, Method, timed
 from sets import Factors
 
+from tessella.paper import tie_aware_recall
+
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
 ENOUGH = 0.995  # a sweep goes no further up
+SLACK = 1.3  # how much faster a point may be than it was timed
 PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
-PATIENCE = 2.0  # seconds that one call may take; slower methods are asked fewer queries
-SLOW = 1.0  # seconds above which one call is enough for a first pass
+PATIENCE = 1.0  # seconds that one call may take; slower methods are asked fewer queries
+SLOW = 0.5  # seconds above which one call is enough for a first pass
+WORTH_ASKING = 0.75  # the recall with few queries from which more are asked
 WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
 FEWEST_QUERIES = 100
 
@@ -38,34 +42,56 @@ class Point:
 
 @dataclass(frozen=True)
 class Course:
-    """A set to race on, with its true answers."""
+    """A set to race on, with the best items of each user and their scores, highest first."""
 
     name: str
     factors: Factors
     true_ids: np.ndarray
+    true_scores: np.ndarray
 
     @classmethod
-    def over(cls, name: str, factors: Factors) -> "Course":
+    def over(cls, name: str, factors: Factors, k: int = K) -> "Course":
         """With answers by brute force, in blocks."""
         items, users = factors
         block = max(1, 20_000_000 // len(items))
 
         def best(first: int) -> np.ndarray:
-            return np.argpartition(users[first : first + block] @ items.T, -K, axis=1)[:, -K:]
+            return np.argpartition(users[first : first + block] @ items.T, -k, axis=1)[:, -k:]
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return cls(name, factors, np.concatenate(list(pool.map(best, range(0, len(users), block)))))
+            ids = np.concatenate(list(pool.map(best, range(0, len(users), block))))
+        scores = measure.exact_scores(ids, items, users)
+        order = np.argsort(-scores, axis=1)
+        return cls(name, factors, *(np.take_along_axis(part, order, axis=1) for part in (ids, scores)))
+
+    def of(self, k: int) -> "Course":
+        """The same set with fewer answers."""
+        return Course(self.name, self.factors, self.true_ids[:, :k], self.true_scores[:, :k])
+
+    @property
+    def k(self) -> int:
+        """How many answers are asked for."""
+        return self.true_scores.shape[1]
 
     @property
     def title(self) -> str:
         """Name and sizes."""
         items, users = self.factors
-        return f"{self.name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {K}"
+        return f"{self.name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {self.k}"
 
     def recall(self, found: np.ndarray) -> float:
-        """Tie-aware recall of answers to the first queries."""
-        n = len(found)
-        return measure.recall(found, self.true_ids[:n], self.factors.items, self.factors.users[:n])
+        """Tie-aware recall of answers to the first queries; only those that are not the true ones have to be scored."""
+        items, users = self.factors
+        scores = np.full(found.shape, -np.inf)
+        is_true = np.zeros(len(items) + 1, bool)  # the last stands for a missing answer
+        for row, answers in enumerate(found):
+            is_true[self.true_ids[row]] = True
+            hits = is_true[answers]
+            is_true[self.true_ids[row]] = False
+            others = ~hits & (answers >= 0)
+            scores[row, hits] = self.true_scores[row, -1]
+            scores[row, others] = items[answers[others]].astype(np.float64) @ users[row].astype(np.float64)
+        return float(np.mean(tie_aware_recall(found, scores, self.true_scores[: len(found)])))
 
 
 @dataclass
@@ -97,38 +123,54 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float
     """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
     points: list[Point] = []
     for method in ladder:
-        n = affordable(method, course.factors.users, threads)
-        users = course.factors.users[:n]
-        found, seconds = timed(lambda method=method, users=users: method.search(users, K, threads))
-        recall = course.recall(found)
-        if seconds < SLOW and recall >= WORTH_TIMING:
-            seconds = min(seconds, fastest_call(method, users, threads, repeats))
-        points.append(Point(method, recall, n / seconds, threads))
+        points.append(measured(course, method, threads, repeats))
         gains = np.diff([point.recall for point in points[-3:]])
-        if recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
+        if points[-1].recall >= ENOUGH or points[-1].speed < bar or (len(gains) == 2 and max(gains) < PLATEAU):
             break
     return points
 
 
-def affordable(method: Method, users: np.ndarray, threads: int) -> int:
-    """How many queries a call may ask without taking too long."""
-    few = users[:FEWEST_QUERIES]
-    seconds = timed(lambda: method.search(few, K, threads))[1]
-    return int(np.clip(PATIENCE * len(few) / seconds, len(few), len(users)))
+def measured(course: Course, method: Method, threads: int, repeats: int) -> Point:
+    """What a method achieves: roughly, with few queries, where its recall is far too low."""
+    few = tried(course, method, threads)
+    if few.recall < WORTH_ASKING:
+        return few
+    n = affordable(course, few)
+    found, seconds = timed(lambda: method.search(course.factors.users[:n], course.k, threads))
+    recall = course.recall(found)
+    if seconds < SLOW and recall >= WORTH_TIMING:
+        seconds = min(seconds, fastest_call(course, method, n, threads, repeats))
+    return Point(method, recall, n / seconds, threads)
 
 
-def fastest_call(method: Method, users: np.ndarray, threads: int, repeats: int) -> float:
-    """Seconds of the fastest of a few calls."""
-    return min(timed(lambda: method.search(users, K, threads))[1] for _ in range(repeats))
+def tried(course: Course, method: Method, threads: int) -> Point:
+    """What a method achieves with few queries."""
+    few = course.factors.users[:FEWEST_QUERIES]
+    found, seconds = timed(lambda: method.search(few, course.k, threads))
+    return Point(method, course.recall(found), len(few) / seconds, threads)
 
 
-def sweep(course: Course, families: Iterable[Family], repeats: int, build_threads: int) -> Sweep:
-    """Every setting of every family on one thread."""
-    found = Sweep()
+def affordable(course: Course, few: Point) -> int:
+    """How many queries a call may ask without taking too long, by what a few took."""
+    n_users = len(course.factors.users)
+    return int(np.clip(PATIENCE * few.speed, min(FEWEST_QUERIES, n_users), n_users))
+
+
+def fastest_call(course: Course, method: Method, n: int, threads: int, repeats: int) -> float:
+    """Seconds of the fastest of a few calls with the first queries."""
+    users = course.factors.users[:n]
+    return min(timed(lambda: method.search(users, course.k, threads))[1] for _ in range(repeats))
+
+
+def sweep(courses: Sequence[Course], families: Iterable[Family], repeats: int, build_threads: int) -> list[Sweep]:
+    """Every setting of every family on one thread, on courses over the same items: indexes are built once."""
+    found = [Sweep() for _ in courses]
     for family in families:
-        for ladder in family.ladders(course.factors.items, build_threads):
-            enough = found.best(ENOUGH, family.name)  # half as fast as that, more effort cannot pay
-            found.points += climb(course, ladder, 1, repeats, enough.speed / 2 if enough else 0.0)
+        for ladder in family.ladders(courses[0].factors.items, build_threads):
+            for course, points in zip(courses, found, strict=True):
+                enough = points.best(RECALLS[-1], family.name)  # slower than that, more effort cannot pay
+                fitting = [method for method in ladder if method.fits(course.k)]
+                points.points += climb(course, fitting, 1, repeats, enough.speed / SLACK if enough else 0.0)
     return found
 
 
@@ -141,9 +183,9 @@ def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Swee
         chosen |= {id(point): point for point in fastest or [highest]}
     found = Sweep()
     for point in chosen.values():
-        users = course.factors.users[: affordable(point.method, course.factors.users, threads)]
-        seconds = fastest_call(point.method, users, threads, repeats)
-        found.points.append(Point(point.method, point.recall, len(users) / seconds, threads))
+        n = affordable(course, tried(course, point.method, threads))
+        seconds = fastest_call(course, point.method, n, threads, repeats)
+        found.points.append(Point(point.method, point.recall, n / seconds, threads))
     return found
 
 
@@ -191,15 +233,21 @@ def final(
     entered = {point.method.name: point for side in sides for point in side}
     if auto is not None:
         entered[auto.method.name] = auto
-    threads = next(iter(entered.values())).threads
-    n = min(affordable(point.method, course.factors.users, threads) for point in entered.values())
-    users = course.factors.users[:n]
-    seconds = measure.alternate({name: lambda point=point: point.method.search(users, K, threads)
-                                 for name, point in entered.items()}, repeats)  # fmt: skip
+    seconds, n = in_turns(course, entered.values(), repeats)
     best = [min(side, key=lambda point: np.median(seconds[point.method.name])) for side in sides]
     ratio = measure.median_ratio(seconds, best[1].method.name, best[0].method.name)
     own = None if auto is None else measure.median_ratio(seconds, best[1].method.name, auto.method.name)
     return Final(level, _measured(best[0], seconds, n), _measured(best[1], seconds, n), ratio, auto, own)
+
+
+def in_turns(course: Course, points: Iterable[Point], repeats: int) -> tuple[dict[str, list[float]], int]:
+    """Seconds of every method, turn by turn, and how many queries each call asked."""
+    entered = {point.method.name: point for point in points}
+    threads = next(iter(entered.values())).threads
+    n = min(affordable(course, tried(course, point.method, threads)) for point in entered.values())
+    users = course.factors.users[:n]
+    calls = {name: lambda point=point: point.method.search(users, course.k, threads) for name, point in entered.items()}
+    return measure.alternate(calls, repeats), n
 
 
 def _measured(point: Point, seconds: Mapping[str, list[float]], n: int) -> Point:

@@ -1,19 +1,23 @@
 """Factors to measure on: learned ones where they are, and generated ones.
 
-Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data).
+Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data),
+or in NAME of the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-bench), where learned.py puts them.
 """
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse
 
-from tessella.datasets import generated_factors
+from tessella.datasets import Kind, generated_factors
 
 DATA = Path(os.environ.get("TESSELLA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+CACHE = Path(os.environ.get("TESSELLA_BENCH_CACHE", Path.home() / ".cache" / "tessella-bench"))
 LEARNED = ("gowalla-als-alpha20-k64", "gowalla-als-k64", "gowalla-bpr-k64")
+EXPANDED = ("gowalla-x-als-1m", "gowalla-x-bpr-1m")
+WIDE = ("gowalla-als-k128", "gowalla-als-k256", "gowalla-bpr-k128", "gowalla-bpr-k256")
 
 
 class Factors(NamedTuple):
@@ -24,38 +28,75 @@ class Factors(NamedTuple):
 
     def sample(self, n_users: int, n_items: int | None = None) -> "Factors":
         """Some users, and all or some of the items."""
-        rng = np.random.default_rng(0)
-        users = self.users[rng.permutation(len(self.users))[:n_users]]
-        items = self.items if n_items is None else self.items[np.sort(rng.permutation(len(self.items))[:n_items])]
-        return Factors(np.ascontiguousarray(items), np.ascontiguousarray(users))
+        return Factors(
+            np.ascontiguousarray(self.items[sampled_items(len(self.items), n_items)]),
+            np.ascontiguousarray(self.users[sampled_users(len(self.users), n_users)]),
+        )
+
+
+def sampled_users(n_all: int, n_users: int) -> np.ndarray:
+    """Which users a sample has."""
+    return np.random.default_rng(0).permutation(n_all)[:n_users]
+
+
+def sampled_items(n_all: int, n_items: int | None) -> np.ndarray:
+    """Which items a sample has, all of them if None."""
+    return np.sort(np.random.default_rng(1).permutation(n_all)[:n_items])
 
 
 def learned_names() -> list[str]:
     """Names of the sets of learned factors that are there."""
-    return sorted(path.parent.name for path in (DATA / "factors").glob("*/items.npy"))
+    return sorted(path.parent.name for home in (DATA / "factors", CACHE) for path in home.glob("*/items.npy"))
 
 
 def learned(name: str) -> Factors:
     """A set of learned factors."""
-    folder = DATA / "factors" / name
-    return Factors(np.load(folder / "items.npy"), np.load(folder / "users.npy"))
+    return Factors(*(np.load(folder(name) / f"{part}.npy") for part in Factors._fields))
 
 
 def seen(name: str) -> scipy.sparse.csr_matrix | None:
     """What users of a set of learned factors have had already, users x items; None where it is not known."""
-    path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
+    path = folder(name) / "seen.npz"
+    if not path.exists():
+        path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
     return scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) if path.exists() else None
 
 
-def generated(n_items: int, n_factors: int = 64, n_users: int = 2000) -> Factors:
+def folder(name: str) -> Path:
+    """Where a set of learned factors is."""
+    kept = CACHE / name
+    return kept if (kept / "items.npy").exists() else DATA / "factors" / name
+
+
+def generated(n_items: int, n_factors: int = 64, n_users: int = 2000, kind: Kind = "als") -> Factors:
     """Generated factors that resemble learned ones."""
-    return Factors(*generated_factors(n_items, n_users, n_factors))
+    return Factors(*generated_factors(n_items, n_users, n_factors, kind=kind))
 
 
 def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
     """Independent normal numbers, which nothing but a good scan can search."""
     rng = np.random.default_rng(0)
     return Factors(*(rng.standard_normal((n, n_factors), dtype=np.float32) for n in (n_items, n_users)))
+
+
+MADE = {  # items of each kind
+    **{f"generated {kind}": 100_000 for kind in get_args(Kind)},
+    "gaussian": 20_000,
+    "clustered": 100_000,
+    "cosine": 100_000,
+}
+
+
+def made(kind: str, n_items: int, n_factors: int, n_users: int) -> Factors:
+    """Factors of a kind in MADE: clustered ones have skewed lengths, cosine ones equal lengths and few directions."""
+    if kind == "gaussian":
+        return gaussian(n_items, n_factors, n_users)
+    if kind.startswith("generated"):
+        return generated(n_items, n_factors, n_users, kind.split()[1])
+    both = skewed(n_items + n_users, n_factors)
+    if kind == "cosine":
+        both /= np.linalg.norm(both, axis=1, keepdims=True)
+    return Factors(both[:n_items], both[n_items:])
 
 
 def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:

@@ -4,7 +4,7 @@ import argparse
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import measure
@@ -37,6 +37,10 @@ class Size(Protocol):
     everyone: int | None
     quick: bool
 
+    def learned(self, names: Iterable[str], only: str) -> list[str]:
+        """Those of some sets of learned factors that are there; says which are not."""
+        ...
+
 
 def growth(size: Size, options: argparse.Namespace) -> Figures:
     """How our cost grows with items and factors, at a recall of 0.95, on one thread."""
@@ -48,7 +52,7 @@ def growth(size: Size, options: argparse.Namespace) -> Figures:
     for kind, n_items, n_factors in made:
         factors = getattr(sets, kind)(n_items, n_factors, size.n_users)
         course = Course.over(kind, factors)
-        best = race.sweep(course, ours.FAMILIES, size.repeats, options.threads).best(0.95)
+        best = race.sweep([course], ours.FAMILIES, size.repeats, options.threads)[0].best(0.95)
         if best is None:  # exact search always does
             continue
         taken[kind, n_items, n_factors] = 1e6 / best.speed
@@ -65,9 +69,9 @@ def everyone(size: Size, options: argparse.Namespace) -> Figures:
     if not peers.IMPLICIT.installed:
         print("\neveryone is left out: implicit is not installed")
         return
-    for name in sets.learned_names():
+    for name in size.learned(sets.LEARNED, options.only):
         seen = sets.seen(name)
-        if seen is None or options.only not in name:
+        if seen is None:
             continue
         factors = sets.learned(name)
         users = np.ascontiguousarray(factors.users[: size.everyone])

@@ -166,6 +166,7 @@ CALLS = [
     (lambda: generated_factors(-1, 1), ValueError, "n_items is -1, but must be at least 0."),
     (lambda: generated_factors(1, 2.0), TypeError, "n_users is a whole number, not float."),
     (lambda: generated_factors(1, 1, 4097), ValueError, "n_factors is 4097, but must be from 1 to 4096."),
+    (lambda: generated_factors(1, 1, kind="svd"), ValueError, "kind is 'svd', but must be one of 'als', 'als-heavy', 'bpr', 'flat'."),
     (lambda: generated_factors(1, 1, seed=-2), ValueError, "seed is -2, but must be at least 0."),
 ]  # fmt: skip
 

@@ -76,6 +76,39 @@ def test_the_page_on_performance_takes_the_latest_of_what_there_is(tmp_path, mon
     assert "0.70" not in page
 
 
+def test_the_page_on_performance_says_where_a_promise_is_broken(tmp_path, monkeypatch):
+    maker = load(ROOT / "docs" / "make_performance.py")
+    monkeypatch.setattr(maker, "RESULTS", tmp_path)
+    cells = {"plain": {k: {"recall": recall, "few": 0.1} for k, recall in {"1": 0.9449, "10": 0.9451}.items()}}
+    line = churn_line(0.7, "new") | {"part": "promise", "target": 0.95, "told": False, "cells": cells}
+    (tmp_path / "peers.jsonl").write_text(json.dumps(line) + "\n")
+    assert "| a set | 0.95 | none | plain | **0.9449** | 0.9451 | 0.100 |" in maker.page()
+
+
+def test_the_page_on_performance_shows_goals_of_depth_and_filters(tmp_path, monkeypatch):
+    maker = load(ROOT / "docs" / "make_performance.py")
+    monkeypatch.setattr(maker, "RESULTS", tmp_path)
+    machine = {"machine": churn_line(0.7, "new")["machine"], "set": "a set"}
+    point = {"family": "tessella tiles", "setting": "reach 0.3", "recall": 0.96, "queries_per_second": 1000.0}
+    claim = {"level": 0.95, "ratio": 1.4, "goal": 1.5, "ours": point, "peer": point, "auto_ratio": 1.35,
+             "auto_recall": 0.94, "auto_goal": 1.3}  # fmt: skip
+    lines = [
+        {"part": "depth", "k": 100, "claims": [claim], "over_flat": 2.5, "over_flat_goal": 2.0},
+        {"part": "filters", "kind": "shared", "share": 0.1, "recall": 0.97, "over_flat": 0.8, "exact_over_flat": 0.9,
+         "goal": 1.0, "over_selector": 6.0, "selector_recall": 0.96},
+        {"part": "grow", "method": "auto", "n_items": 1000, "peak_over_factors": 4.8},
+    ]  # fmt: skip
+    (tmp_path / "peers.jsonl").write_text("".join(json.dumps(machine | line) + "\n" for line in lines))
+    page = maker.page()
+    assert (
+        "| a set | 100 | 0.95 | **1.40** (goal at least 1.5, missed) | **1.35** (goal at least 1.3), 0.9400, missed"
+        in page
+    )
+    assert "| **2.50** (goal at least 2) |" in page
+    assert "| 10.0% | 0.80, 0.9700 | **0.90** (goal at least 1, missed) | **6.0** (goal at least 5), 0.9600 |" in page
+    assert "| 1,000 x 64 | auto | **4.80** (goal at most 2.5, missed) |" in page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_in_pages_runs(page, capsys):
     names = {}  # a page goes on where its last block ended

@@ -9,9 +9,10 @@ from methods import Built, Ladder, Method, augmented, timed, widened
 if TYPE_CHECKING:
     import faiss
 
-PROBES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
-FEW_PROBES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
-REFINED = (3, 10, 30)  # times k items that are scored exactly
+PROBES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
+FEW_PROBES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
+REFINED = (2, 3, 10, 30)  # times k items that are scored exactly
+DEEPEST_REFINED = 3000  # items scored exactly, beyond which more than 10 k are never worth it
 MANY_ITEMS = 200_000
 
 
@@ -118,7 +119,10 @@ def _method(
             index.k_factor = refined
         return index.search(widened(queries, index.d), k)[1]
 
-    return Method(family, setting, built, search, lambda query, k: search(query[None], k, 1))
+    def fits(k: int) -> bool:
+        return refined is None or refined * k <= DEEPEST_REFINED or refined <= 10
+
+    return Method(family, setting, built, search, lambda query, k: search(query[None], k, 1), fits)
 
 
 def _train_within_reason(index: "faiss.IndexIVF", n_items: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from methods import Built, Ladder, Method, timed
 
 PROBES = (1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 26, 32, 48, 64, 96, 128, 192, 256)
-REORDERED = (30, 60, 100, 200, 400, 1000)
+REORDERED = (30, 60, 100, 200, 400, 1000, 2000, 5000, 10_000)
 MANY_ITEMS = 200_000
 
 
@@ -50,7 +50,10 @@ def _method(searcher: "scann.ScannSearcher", built: Built, leaves: int, probed: 
     def single(query: np.ndarray, k: int) -> object:
         return searcher.search(query, k, reordered, probed)
 
-    return Method("ScaNN", f"{probed} of {leaves} leaves, {reordered} reordered", built, search, single)
+    def fits(k: int) -> bool:
+        return 2 * k <= reordered <= max(1000, 20 * k)
+
+    return Method("ScaNN", f"{probed} of {leaves} leaves, {reordered} reordered", built, search, single, fits)
 
 
 def _serialised(searcher: "scann.ScannSearcher") -> int:  # noqa: F821

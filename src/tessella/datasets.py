@@ -20,15 +20,110 @@ from numpy.typing import NDArray
 from tessella import _checks, _files
 from tessella._numbers import MAX_FACTORS
 
-N_TASTES = 300
-DECAY = 0.12  # the n-th axis has a spread of n to the power of -DECAY
-ITEM_TASTES, USER_TASTES = (1.0,), (1.0, 0.4)  # lengths of the tastes that one has
-NOISE = 0.35  # length of what is nobody else's
-POPULAR = 0.5  # length of what all items have in common
-ITEM_SPREAD, USER_SPREAD = 0.8, 0.7  # standard deviations of the logarithms of lengths
 DATA_VARIABLE = "TESSELLA_DATA"
 _PUBLISHER = "https://files.grouplens.org/datasets/movielens/"
 _LARGEST_ZIP = 2**24
+
+
+Kind = Literal["als", "als-heavy", "bpr", "flat"]
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How factors of a kind are made; see `generated_factors`.
+
+    A taste has several styles, and every style has a fame. An item has a style and something of its own; a user has two
+    styles, the more famous the likelier, and something of their own. `item_decay` and `user_decay` are two numbers p
+    and t each: of 64 axes, the n-th has a spread of n to the power of -p times e to the power of -n / 2t.
+    """
+
+    n_tastes: int
+    n_styles: int  # of a taste
+    style: float  # length of a style beside its taste's
+    own: float  # length of what is nobody else's
+    item_decay: tuple[float, float]
+    common: float  # length of what all items have in common, beside 1 for the rest
+    spread: tuple[float, float]  # of logarithms of items' lengths: times a normal number, and times its square
+    famous: float  # correlation of an item's length with the fame of its style
+    user_decay: tuple[float, float]
+    user_style: float
+    user_own: float
+    second: float  # length of a user's second taste
+    pull: float  # how much likelier famous styles are for users
+    user_common: float | None  # cosine of users with what items have in common; None leaves it to chance
+    user_spread: float
+
+
+_RECIPES: dict[str, _Recipe] = {
+    "als": _Recipe(
+        n_tastes=606,
+        n_styles=19,
+        style=0.5,
+        own=0.36,
+        item_decay=(0.0, 150.0),
+        common=0.46,
+        spread=(0.37, 0.05),
+        famous=0.98,
+        user_decay=(0.0, 1900.0),
+        user_style=0.34,
+        user_own=0.38,
+        second=0.33,
+        pull=0.6,
+        user_common=0.05,
+        user_spread=0.42,
+    ),
+    "als-heavy": _Recipe(
+        n_tastes=157,
+        n_styles=22,
+        style=0.68,
+        own=0.31,
+        item_decay=(0.01, 104.0),
+        common=0.34,
+        spread=(0.92, 0.01),
+        famous=0.98,
+        user_decay=(0.06, 1600.0),
+        user_style=0.46,
+        user_own=0.43,
+        second=0.18,
+        pull=1.35,
+        user_common=0.05,
+        user_spread=0.8,
+    ),
+    "bpr": _Recipe(
+        n_tastes=58,
+        n_styles=5,
+        style=0.04,
+        own=0.51,
+        item_decay=(0.02, 17.5),
+        common=0.28,
+        spread=(0.058, 0.0),
+        famous=0.84,
+        user_decay=(0.08, 13.8),
+        user_style=0.38,
+        user_own=0.44,
+        second=0.34,
+        pull=0.52,
+        user_common=None,
+        user_spread=0.08,
+    ),
+    "flat": _Recipe(
+        n_tastes=1420,
+        n_styles=11,
+        style=0.53,
+        own=1.0,
+        item_decay=(0.1, 60.0),
+        common=0.07,
+        spread=(0.08, 0.0),
+        famous=0.33,
+        user_decay=(0.0, 222.0),
+        user_style=0.33,
+        user_own=1.54,
+        second=0.46,
+        pull=0.65,
+        user_common=None,
+        user_spread=0.07,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -194,29 +289,22 @@ def _sha256(data: bytes) -> str:
 
 
 def generated_factors(
-    n_items: int, n_users: int, n_factors: int = 64, *, seed: int = 0
+    n_items: int, n_users: int, n_factors: int = 64, *, kind: Kind = "als", seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Factors of items and users that resemble those of implicit ALS.
+    """Factors of items and users that resemble those of a learned model.
 
-    Lengths are skewed, directions are clustered around tastes, items lean to a common side, and the spectrum decays
-    slowly. The constants were chosen by three models of check-ins at 40,981 places (Gowalla), two of ALS (alpha 1 and
-    alpha 20) and one of BPR, and a test holds each figure of this table between the lowest and the highest of theirs:
+    Items gather around tastes and styles of these, and users like two of them, rather the famous ones. Lengths, spectra
+    and what searches find were fitted to implicit's ALS and BPR, learned from check-ins at 40,981 places (Gowalla), and
+    to BPR of a million items. docs/generated-factors.md has the figures of both.
 
-    ===================================================  ===========  ===========  ===========  ===========
-    64 factors, 40,981 items                             alpha 1      alpha 20     BPR          generated
-    ===================================================  ===========  ===========  ===========  ===========
-    lengths of items over their median, 10%, 90%, 99%    .3 3.0 8.9   .7 1.7 3.2   .9 1.1 1.2   .4 2.8 6.5
-    share of squares in 1, 4, 16 principal axes          .23 .30 .47  .21 .28 .46  .12 .35 .74  .20 .28 .53
-    share of items that may be among a user's ten best:
-    by their length alone                                .04          .08          .94          .10
-    by 16 principal axes and the length of the rest      .015         .017         .024         .020
-    cosine to the nearest item, median                   .96          .94          .93          .94
-    cosine to the user of the ten best, median           .60          .62          .82          .71
-    a user's tenth best score over the standard
-    deviation of the user's scores, median               19           13           3.9          12
-    ===================================================  ===========  ===========  ===========  ===========
-
-    With more items they lie closer together, since the number of tastes stays.
+    =============  ==========================================================================================
+    kind           what it is like
+    =============  ==========================================================================================
+    ``als``        ALS with much weight on what was seen (alpha 20): moderately skewed lengths
+    ``als-heavy``  ALS with little weight (alpha 1): a few items are very long
+    ``bpr``        BPR: almost equal lengths, and a spectrum that decays fast
+    ``flat``       BPR of many items: almost equal lengths, a flat spectrum, few near neighbours; hard to search
+    =============  ==========================================================================================
 
     Parameters
     ----------
@@ -224,6 +312,8 @@ def generated_factors(
         How many of each. Neither changes the other's factors.
     n_factors : int, default 64
         How many coordinates a factor has, 1 to 4096.
+    kind : {"als", "als-heavy", "bpr", "flat"}, default "als"
+        Which model they resemble.
     seed : int, default 0
         Another seed draws other factors, at least 0.
 
@@ -239,28 +329,61 @@ def generated_factors(
     >>> item_factors, user_factors = generated_factors(10_000, 20)
     >>> item_factors.shape, user_factors.shape
     ((10000, 64), (20, 64))
-    >>> lengths = np.linalg.norm(item_factors, axis=1)
-    >>> bool(np.percentile(lengths, 99) > 5 * np.median(lengths))
-    True
+    >>> for kind in ("als", "als-heavy", "bpr"):
+    ...     lengths = np.linalg.norm(generated_factors(10_000, 20, kind=kind)[0], axis=1)
+    ...     print(f"{kind:9} {np.percentile(lengths, 99) / np.median(lengths):.0f}")
+    als       3
+    als-heavy 9
+    bpr       1
     """
     sizes = [_checks.whole_number(n_items, "n_items", 0), _checks.whole_number(n_users, "n_users", 0)]
     width = _checks.whole_number(n_factors, "n_factors", 1, MAX_FACTORS)
-    common, of_items, of_users = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
-    spread = np.arange(1, width + 1) ** -DECAY
-    axes = np.linalg.qr(common.standard_normal((width, width)))[0] * (spread / np.linalg.norm(spread))[:, None]
-    tastes = common.standard_normal((N_TASTES, width), dtype=np.float32)
+    generators = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
+    return _cooked(_RECIPES[_checks.one_of(kind, "kind", tuple(_RECIPES))], sizes, width, generators)
 
-    def drawn(
-        n: int, rng: np.random.Generator, weights: tuple[float, ...], popular: float, lengths: float
-    ) -> NDArray[np.float32]:
-        factors = rng.standard_normal((n, width), dtype=np.float32)
-        factors *= NOISE
-        for weight in weights:
-            factors += (np.float32(weight) * tastes)[rng.integers(N_TASTES, size=n)]
-        factors = factors @ axes.astype(np.float32)
-        factors += np.float32(popular / np.sqrt(width))
-        factors *= rng.lognormal(0, lengths, (n, 1)).astype(np.float32)
-        return factors
 
-    item_factors = drawn(sizes[0], of_items, ITEM_TASTES, POPULAR, ITEM_SPREAD)
-    return item_factors, drawn(sizes[1], of_users, USER_TASTES, 0, USER_SPREAD)
+def _cooked(
+    recipe: _Recipe, sizes: list[int], width: int, generators: list[np.random.Generator]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Factors by a recipe; the generators are for what all share, for items and for users."""
+    shared, of_items, of_users = generators
+    axes = np.linalg.qr(shared.standard_normal((width, width)))[0]
+    tastes = np.repeat(shared.standard_normal((recipe.n_tastes, width), dtype=np.float32), recipe.n_styles, axis=0)
+    styles = shared.standard_normal(tastes.shape, dtype=np.float32)
+    fame = shared.standard_normal(len(tastes))
+    common = np.full(width, 1 / np.sqrt(width), np.float32)
+
+    liked = of_items.integers(len(tastes), size=sizes[0])
+    items = of_items.standard_normal((sizes[0], width), dtype=np.float32)
+    items *= np.float32(recipe.own)
+    items += (tastes + np.float32(recipe.style) * styles)[liked]
+    items = _units(items @ _scaled(axes, *recipe.item_decay))
+    items += np.float32(recipe.common) * common
+    normal = np.sqrt(1 - recipe.famous**2) * of_items.standard_normal(sizes[0]) + recipe.famous * fame[liked]
+    items *= np.exp(recipe.spread[0] * normal + recipe.spread[1] * normal**2).astype(np.float32)[:, None]
+
+    users = of_users.standard_normal((sizes[1], width), dtype=np.float32)
+    users *= np.float32(recipe.user_own)
+    likely = np.cumsum(np.exp(recipe.pull * fame))
+    mixed = tastes + np.float32(recipe.user_style) * styles
+    for weight in (1.0, recipe.second):
+        users += np.float32(weight) * mixed[np.searchsorted(likely[:-1], likely[-1] * of_users.random(sizes[1]))]
+    users = _units(users @ _scaled(axes, *recipe.user_decay))
+    if recipe.user_common is not None:
+        users += (np.float32(recipe.user_common) - users @ common)[:, None] * common
+    users *= np.exp(recipe.user_spread * of_users.standard_normal((sizes[1], 1))).astype(np.float32)
+    return items, users
+
+
+def _scaled(axes: NDArray[np.float64], power: float, time: float) -> NDArray[np.float32]:
+    """Axes with spreads that decay."""
+    numbers = np.arange(1, len(axes) + 1)
+    spread = numbers**-power * np.exp(-numbers * 32 / (time * len(axes)))
+    scaled: NDArray[np.float32] = (axes * spread[:, None]).astype(np.float32)
+    return scaled
+
+
+def _units(factors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Factors of length 1, in place."""
+    factors /= np.linalg.norm(factors, axis=1, keepdims=True)
+    return factors

@@ -32,6 +32,12 @@ def test_a_worker_measures_everything_with_its_recall(side):
     assert figures["batch, tiles at 0.99"]["recall"] >= 0.99
     assert min(figures[title]["recall"] for title in ("add", "remove", "churn, searches")) > 0.8
     assert figures["build for tiles"]["recall"] is None
+    assert figures["k = 500, exact"]["recall"] == 1.0
+    assert (
+        min(figures[title]["recall"] for title in ("50 excluded, lists", "own lists of 0.1%", "own lists of 50.0%"))
+        > 0.8
+    )
+    assert figures["50 excluded, lists"]["recall"] == figures["50 excluded, csr"]["recall"]
 
 
 def test_what_is_measured_leaves_the_index_as_it_was(side):

@@ -1,6 +1,7 @@
 """How a race is decided: recall, sweeps, operating points, tables and curves."""
 
 import json
+from dataclasses import replace
 
 import draw_curves
 import measure
@@ -80,7 +81,47 @@ def test_a_goal_says_whether_it_was_missed():
 def test_brute_force_gives_the_true_answers(course):
     exact = ours.build_exact(course.factors.items).search(course.factors.users, race.K)
     assert course.recall(exact.ids) == 1.0
-    np.testing.assert_array_equal(np.sort(course.true_ids), np.sort(exact.ids))
+    np.testing.assert_allclose(course.true_scores, exact.scores, rtol=1e-5)
+
+
+def test_recall_of_a_course_is_that_of_all_scores(course):
+    rng = np.random.default_rng(0)
+    found = np.stack([rng.permutation(60) for _ in range(40)])[:, : race.K]
+    found = np.where(rng.random(found.shape) < 0.5, course.true_ids, found)
+    found[::3, 4] = -1
+    found[::5, 2] = found[::5, 3]
+    assert course.recall(found) == pytest.approx(measure.recall(found, course.true_ids, *course.factors))
+    assert course.recall(found[:7]) == pytest.approx(
+        measure.recall(found[:7], course.true_ids[:7], course.factors.items, course.factors.users[:7])
+    )
+
+
+def test_courses_of_fewer_answers_are_those_of_their_own(course):
+    deep = Course.over("small", course.factors, 50)
+    np.testing.assert_array_equal(deep.of(race.K).true_scores, course.true_scores)
+    assert deep.k == 50
+    assert "k = 50" in deep.title
+
+
+def test_a_sweep_builds_once_and_asks_every_course_what_fits_it(course):
+    built = []
+
+    def ladders(items, _threads):
+        built.append(len(items))
+        methods = ladder_of(items, (2, 60), [])
+        yield [replace(method, fits=lambda k, method=method: k == 10 or method is methods[1]) for method in methods]
+
+    courses = [Course.over("small", course.factors, 50), course]
+    deep, usual = race.sweep(courses, [Family("partial", "numpy", ladders)], 1, 1)
+    assert built == [300]
+    assert [point.method.setting for point in usual.points] == ["2 found", "60 found"]
+    assert len(deep.points) <= 2
+    assert usual.points[-1].recall == deep.points[-1].recall == 1.0
+
+
+def test_auto_plans_for_every_k(course):
+    ladders = list(ours.auto_for(10, 50).ladders(course.factors.items, 1))
+    assert [[method.fits(k) for k in (10, 50)] for (method,) in ladders] == [[True, False], [False, True]]
 
 
 def test_the_fastest_that_reaches_a_recall_is_its_operating_point(sweep):
@@ -136,8 +177,8 @@ def test_a_family_that_reaches_no_level_shows_its_highest_recall_on_more_threads
 
 def test_finalists_meet_in_turns(course):
     family = Family("partial", "numpy", lambda items, _threads: iter([ladder_of(items, (2, 10), [])]))
-    own = race.sweep(course, [ours.EXACT], 1, 1)
-    theirs = race.sweep(course, [family], 1, 1)
+    (own,) = race.sweep([course], [ours.EXACT], 1, 1)
+    (theirs,) = race.sweep([course], [family], 1, 1)
     final = race.final(course, own, theirs, 0.95, repeats=2, auto=own.points[0])
     assert final.ours.method.family == "tessella exact"
     assert final.peer.method.setting == "10 found"

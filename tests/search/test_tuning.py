@@ -10,7 +10,7 @@ from tessella.datasets import generated_factors
 from tessella.search import measuring, tuning
 from tessella.search.made_up import made_up_queries
 
-ITEMS, USERS = generated_factors(5_200, 300, 16, seed=3)
+ITEMS, USERS = generated_factors(5_200, 300, 16, kind="als-heavy", seed=3)
 
 
 def measured_recall(index, users, k=10):
