@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.retrieval.plan import Exact, Method, Plan
 from tessella.search.made_up import made_up_queries
@@ -12,7 +13,7 @@ from tessella.search.route import search
 from tessella.versions.version import Version
 
 MOST_CHANGED = 0.1  # of the items there were when the plan was measured; beyond, its recall is in doubt
-CHECKED = 600  # queries, made from the items
+CHECKED = 500  # queries, made from the items
 CERTAINTY = 2.0  # standard errors by which a recall must have fallen
 
 _EXACT = Exact()
@@ -26,9 +27,11 @@ class Judgement(NamedTuple):
     verdict: str  # empty if the plan still holds
 
 
-def checked_recall(version: Version, method: Method, k: int) -> tuple[tuple[float, float], ...]:
+def checked_recall(
+    version: Version, samples: list[NDArray[np.float32]], method: Method, k: int
+) -> tuple[tuple[float, float], ...]:
     """The recall of a method, and its standard error, on every kind of queries that are made from the items."""
-    samples, n_answers = made_up_queries(version), min(k, version.n_live)
+    n_answers = min(k, version.n_live)
     n = min(CHECKED, max(FEWEST_QUERIES, MOST_ANSWERS // k)) // len(samples)
     checked = []
     for sample in samples:
@@ -64,7 +67,7 @@ def _verdict(version: Version) -> str:
     plan = version.plan
     if plan.recall is None or plan.target_recall is None or plan.check is None:
         return ""
-    now = checked_recall(version, plan.method_for(plan.k), plan.k)
+    now = checked_recall(version, made_up_queries(version), plan.method_for(plan.k), plan.k)
     fallen = [
         (then - mean, then - mean - CERTAINTY * float(np.hypot(error, error_then)))
         for (then, error_then), (mean, error) in zip(plan.check, now, strict=False)

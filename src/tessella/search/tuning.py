@@ -20,7 +20,7 @@ EXCLUDED = {1: (50, 5, 95), 10: (90, 5), 100: (200,), 1_000: (300,)}  # by k, of
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
 SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
 GLANCE = 64  # queries that show whether slots are worth more
-MOST_TIMED, ANSWERS_TIMED, FEWEST_TIMED = 512, 8_000, 16  # queries, answers
+MOST_TIMED, ANSWERS_TIMED, FEWEST_TIMED = 256, 6_000, 16  # queries, answers
 
 _EXACT = Exact()
 
@@ -84,7 +84,8 @@ def tuned(
 
     `pause` is called between measurements, and may raise to end it.
     """
-    asked = made_up_queries(version) if queries is None else [_some(queries)]
+    made_up = made_up_queries(version)
+    asked = made_up if queries is None else [_some(queries)]
     samples = Samples(version, asked, k, target_recall, pause)
     chosen = _chosen(samples)
     trials = [trial for depth in sorted(chosen) for trial in chosen[depth]]
@@ -107,7 +108,7 @@ def tuned(
         automatic=version.plan.automatic,
         steps=_steps(methods, excluding),
         n_items=version.n_live,
-        check=None if isinstance(methods[k], Exact) else checked_recall(version, methods[k], k),
+        check=None if isinstance(methods[k], Exact) else checked_recall(version, made_up, methods[k], k),
     )
 
 
