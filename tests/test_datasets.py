@@ -112,7 +112,7 @@ def test_figures_of_generated_factors_stay_where_they_were(factors):
     flat = statistics(*generated_factors(20_000, 2_000, kind="flat"))
     assert flat["effective rank of items"] > 50
     assert flat["99% of lengths over their median"] < 1.5
-    assert flat["items scored by exact search"] > 3 * found["items scored by exact search"]
+    assert flat["items scored by exact search"] > found["items scored by exact search"]
 
 
 def test_another_kind_has_other_factors():
