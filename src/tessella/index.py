@@ -172,8 +172,8 @@ class Index:
             (n_queries, n_items) or (n_items,): column j is item ``index.ids[j]``. Once items have been removed, and for
             columns in another order, pass ``(matrix, column_ids)``.
         allow : the same forms, default None
-            The only items that may be answers. Where at most 256 items, or 1% of all, are allowed, all of them are
-            scored. `filter` prepares a filter for many searches.
+            The only items that may be answers. Where at most 256 items, or an eighth of all, are allowed, answers are
+            exact and `n_scored` is the number allowed. `filter` prepares a filter for many searches.
         threads : int, default None
             How many threads to use; None uses every CPU. Changes no result.
 
@@ -181,7 +181,7 @@ class Index:
         -------
         found : SearchResult
             ids, scores, n_scored, certified; unpacks as ids, scores. Higher scores first; among equal ones, the item
-            that came first.
+            that came first. To a query of zeros, the items that came first answer, with a score of 0.
         """
         how = method if exact is False else _short_form(method, exact)
         found = search(self._version, queries, k, how, exclude, allow, threads)

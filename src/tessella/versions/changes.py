@@ -122,9 +122,9 @@ def _grown(segments: tuple[Segment, ...], new: NewItems, fitted: Fitted) -> tupl
 
 
 def _tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
-    """Merge what has piled up: eight segments of about one size become one; one with many removed items is made anew.
+    """Merge what has piled up: two segments of about one size become one; one with many removed items is made anew.
 
-    So an item is merged about log8(n) times in its life, and there are never more than a few segments of each size.
+    So an item is merged about log2(n) times in its life, and each segment is about twice as large as the next.
     """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):
