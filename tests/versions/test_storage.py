@@ -485,6 +485,26 @@ def test_files_of_format_3_are_read_for_ever(name, mmap):
             assert getattr(found, part).tolist() == value
 
 
+@pytest.mark.parametrize("name", ["tiles", "texts"])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_of_format_4_are_read_for_ever(name, mmap):
+    """Files and answers of the first version to write this format; never made anew."""
+    folder = Path(__file__).parents[1] / "data"
+    answers = json.loads((folder / "format-4.json").read_text())
+    expected = answers["files"][name]
+    users = np.array(answers["users"], np.float32)
+    index = ts.Index.load(folder / f"format-4-{name}.tessella", mmap=mmap)
+    assert index.ids.tolist() == expected["ids"]
+    assert json.loads(plan_to_json(index.plan)) == json.loads(expected["plan"])
+    assert (None if index.tiles is None else index.tiles.to_json()) == expected["tiles"]
+    assert index.drift().n_new == expected["n_new"]
+    assert index._version.moved == expected["moved"]
+    for method, wanted in ((None, "planned"), (None, "many"), (ts.Exact(), "exact"), (ts.Slots(10), "slots")):
+        found = index.search(users, expected[wanted]["k"], method=method)
+        for part in ("ids", "scores", "n_scored", "certified"):
+            assert getattr(found, part).tolist() == expected[wanted][part]
+
+
 @pytest.mark.parametrize("rotation", [None, "random", "principal", np.eye(6)[::-1]])
 def test_every_rotation_survives_a_file(rotation, rng, tmp_path):
     items, users = rng.standard_normal((90, 6)), rng.standard_normal((5, 6))
