@@ -144,6 +144,8 @@ public:
     static constexpr int64_t NONE_REFUSED = -1;
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
     static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
+    static constexpr int64_t GLANCE_SHARE = 8;         // without tiles: one in so many items
+    static constexpr int64_t FEWEST_CODED = 96;        // items, of which fewer are as soon scored
     static constexpr int64_t CODED_TOGETHER = 8;       // queries that are worth the coding of what they are allowed
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
@@ -314,10 +316,12 @@ private:
             for (int64_t byte = 0; static_cast<int64_t>(rows.size()) < filter.n_allowed; ++byte)
                 for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
                     rows.push_back(8 * byte + __builtin_ctz(left));
-            if (n < CODED_TOGETHER)
-                score_rows(batch, rows.data(), filter.n_allowed);
+            Batch of_these = batch;
+            of_these.queries.filter.allowed = nullptr;  // no others are looked at
+            if (n < CODED_TOGETHER || filter.n_allowed <= FEWEST_CODED)
+                score_rows(of_these, rows.data(), filter.n_allowed);
             else
-                search_in_one_tile(batch, rows);
+                search_in_one_tile(of_these, rows);
         }
         std::fill_n(batch.best.n_scored, n, filter.n_allowed);
         std::fill_n(batch.certified, n, true);
@@ -382,7 +386,26 @@ private:
             });
         } else {
             make_probes(batch, 1.0);
-            scan_tiles(batch, tiled, nullptr);
+            scan_in_pieces(batch, tiled);
+        }
+    }
+
+    // A piece of each tile small enough for the nearest cache goes past all queries before the next.
+    template <typename TiledOf>
+    void scan_in_pieces(const Batch& batch, const TiledOf& tiled_of) const {
+        constexpr int64_t PIECE_BYTES = 24 << 10;
+        const int64_t group_bytes = GROUP_ITEMS * (n_factors_ + n_factors_ % 2);
+        const int32_t n_groups = static_cast<int32_t>(std::max<int64_t>(1, PIECE_BYTES / group_bytes));
+        for (size_t i = 0; i < segments_.size(); ++i) {
+            TiledItems piece = tiled_of(i);
+            const int32_t all = piece.starts[1];
+            for (int32_t first = 0; first < all; first += n_groups) {
+                const int32_t starts[2] = {first, std::min(first + n_groups, all)};
+                piece.starts = starts;
+                piece.largest = starts[1] - first;
+                batch.kernels.scan_tiles(segments_[i].items, piece, batch.queries, nullptr, tile_scratch(batch, piece),
+                                         batch.best);
+            }
         }
     }
 
@@ -434,24 +457,34 @@ private:
                                      batch.best);
     }
 
-    // Where there are tiles, a glance at the best of them tells how much the k-th answer scores at least.
+    // Bounds that are no more than likely find k good answers: a glance at the best tiles, or where there are none, at
+    // the longest items. The worst of their scores is a cut that is certain.
     void gather_exactly(const Batch& batch, const Gathered& gathered) const {
-        if (has_tiles() && !repeats()) {
+        if (has_tiles() && !repeats())
             gather_by_tiles(batch, gathered, GLANCE_REACH);
-            batch.kernels.raise_cuts(gathered, batch.queries.n_queries);
-            for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
-                if (!gathered.cuts[query].full) score_what_was_gathered(batch, gathered, query);
-                gathered.cuts[query] = first_cut(gathered.k, gathered.room);
-                gathered.counts[query] = 0;
-                if (batch.best.counts[query] == batch.best.k)
-                    gathered.cuts[query].value = batch.best.scores[query * batch.best.stride + batch.best.k - 1];
-                batch.best.counts[query] = batch.best.ordered[query] = 0;
-            }
+        else
+            gather_by_codes(batch, gathered, GLANCE_REACH * GLANCE_REACH, GLANCE_SHARE);
+        batch.kernels.raise_cuts(gathered, batch.queries.n_queries);
+        for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
+            if (!gathered.cuts[query].full) score_what_was_gathered(batch, gathered, query);
+            gathered.cuts[query] = first_cut(gathered.k, gathered.room);
+            gathered.counts[query] = 0;
+            if (batch.best.counts[query] == batch.best.k)
+                gathered.cuts[query].value = batch.best.scores[query * batch.best.stride + batch.best.k - 1];
+            batch.best.counts[query] = batch.best.ordered[query] = 0;
         }
+        gather_by_codes(batch, gathered, 1.0, 1);
+    }
+
+    // Gathers from one in `part` of the items of each segment, the longest.
+    void gather_by_codes(const Batch& batch, const Gathered& gathered, double share, int64_t part) const {
         const ExactQueries coded = coded_exactly(batch);
-        for (const Segment& segment : segments_)
-            batch.kernels.gather_exact(segment.items, segment.codes, batch.queries, coded, batch.scratch.open.data(),
+        for (const Segment& segment : segments_) {
+            Items items = segment.items;
+            items.n_items = (items.n_items + part - 1) / part;
+            batch.kernels.gather_exact(items, segment.codes, batch.queries, coded, share, batch.scratch.open.data(),
                                        gathered);
+        }
     }
 
     void search_by_tiles(const Batch& batch) const {

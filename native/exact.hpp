@@ -216,9 +216,10 @@ float above(double value) {
 }
 
 // As scan_exact goes, but items are gathered. The norm of a tail is known, not its direction: a score may be lower than
-// the product of sketches by twice the product of tails.
+// the product of sketches by twice the product of tails. A `share` of the slack below 1 gives bounds that are no more
+// than likely.
 void gather_exact(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
-                  uint8_t* open, const Gathered& gathered) {
+                  double share, uint8_t* open, const Gathered& gathered) {
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     const double underflow = static_cast<double>(items.n_factors) * UNDERFLOW_LOSS;
     for (int64_t query = 0; query < queries.n_queries; ++query) {
@@ -232,14 +233,14 @@ void gather_exact(const Items& items, const ExactCodes& codes, const Queries& qu
         if (terms.norm * of_block.norm + underflow < static_cast<double>(gatherer.cut->value)) return false;
         code_products(coded.codes + query * codes.code_size, codes.codes + block * codes.code_size * BLOCK_ITEMS,
                       codes.offsets + block * BLOCK_ITEMS, codes.code_size, products);
-        const double slack = terms.norm * of_block.error + terms.error * of_block.coded_norm + underflow;
+        const double slack = share * (terms.norm * of_block.error + terms.error * of_block.coded_norm) + underflow;
         const double scale = terms.scale * of_block.scale;
         uint64_t found = reaching(products, clamped((static_cast<double>(gatherer.cut->value) - slack) / scale));
         const int64_t first = block * BLOCK_ITEMS;
         if (items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (items.n_items - first)) - 1;
         if (!found) return true;
         if (!make_room(gatherer)) return false;
-        const double below = slack + 2.0 * terms.tail * of_block.tail;
+        const double below = slack + share * 2.0 * terms.tail * of_block.tail;
         for (; found; found &= found - 1) {
             const int64_t at = __builtin_ctzll(found);
             const double product = scale * static_cast<double>(products[at]);

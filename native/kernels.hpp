@@ -308,9 +308,9 @@ struct Kernels {
     // scratch (n_queries).
     void (*scan_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                        uint8_t* open, const TopK& best);
-    // Gathers them.
+    // Gathers them, with a share of the slack that bounds need.
     void (*gather_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
-                         uint8_t* open, const Gathered& gathered);
+                         double share, uint8_t* open, const Gathered& gathered);
     void (*code_tile_queries)(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size,
                               uint8_t* codes, TileQueryTerms* terms);
     // What a query and a centre score at most, as far as `reach` trusts bounds; minus infinity beyond the last centre.

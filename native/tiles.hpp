@@ -417,6 +417,8 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
     }
 }
 
+constexpr int64_t ANSWERS_A_TILE = 24;  // about as many come from one of the best
+
 // As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
 void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
                   const TileScratch& scratch, const Gathered& gathered) {
@@ -430,12 +432,13 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
         };
         go(0);
         float floor = __builtin_inff();
-        bool opening = true;
-        while (!all_in_tile_0(tiled) && !gatherer.cut->full && (opening || gatherer.count < gatherer.k)) {
+        // The best tiles first, so that the cut is high when the others come.
+        const int64_t wanted = 1 + gatherer.k / ANSWERS_A_TILE;
+        for (int64_t n = 0; !all_in_tile_0(tiled) && !gatherer.cut->full && (n < wanted || gatherer.count < gatherer.k);
+             ++n) {
             const float bound = go_to_best_bounded(scan, probe, floor, go);
             if (bound < -LARGEST_BOUND) break;
             floor = bound;
-            opening = false;
         }
         if (gatherer.count >= gatherer.k && gatherer.cut->next < gatherer.room - 64) {
             gatherer.cut->next = gatherer.count;

@@ -166,9 +166,11 @@ def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[
     if row_filter.only:
         return version.planned[(k, 0, version.n_live // FEW_ALLOWED_SHARE)], None
     starts = row_filter.starts
-    sizes = np.zeros(1, np.int64) if starts is None else starts[1:] - starts[:-1]
-    different = np.unique(sizes) if len(sizes) > 1 else sizes
     n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
+    if starts is None or len(starts) == 2:
+        return version.planned[(k, 0 if starts is None else int(starts[1] - starts[0]), n_allowed)], None
+    sizes = starts[1:] - starts[:-1]
+    different = np.unique(sizes)
     plans = [version.planned[(k, size, n_allowed)] for size in different.tolist() or [0]]
     how = list(dict.fromkeys(plans))
     if len(how) == 1 or isinstance(row_filter, LazyFilter):
