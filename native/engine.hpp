@@ -145,6 +145,7 @@ public:
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
     static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
     static constexpr int64_t GLANCE_SHARE = 8;         // without tiles: one in so many items
+    static constexpr int64_t MOST_SCORED = 2048;       // items that are allowed for one query, and are all scored
     static constexpr int64_t FEWEST_CODED = 96;        // items, of which fewer are as soon scored
     static constexpr int64_t CODED_TOGETHER = 8;       // queries that are worth the coding of what they are allowed
 
@@ -308,7 +309,7 @@ private:
     // Few rows are allowed, so the answers are exact. For several queries the codes of these items are put together.
     void search_few(const Batch& batch, const Filter& filter) const {
         const int64_t n = batch.queries.n_queries;
-        if (n < CODED_TOGETHER && !are_all_scored(filter.n_allowed)) {
+        if (n < CODED_TOGETHER && filter.n_allowed > MOST_SCORED) {
             search_exactly(batch);
         } else {
             std::vector<int64_t>& rows = batch.scratch.allowed_rows;
@@ -408,9 +409,6 @@ private:
             }
         }
     }
-
-    // So few that it takes longer to find the best of them by bounds.
-    bool are_all_scored(int64_t n_allowed) const { return n_allowed <= std::max<int64_t>(FEW_ALLOWED, n_live_ / 128); }
 
     bool is_few(int64_t n_allowed) const { return n_allowed <= std::max(FEW_ALLOWED, n_live_ / FEW_ALLOWED_SHARE); }
 
@@ -659,7 +657,7 @@ private:
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
             Batch own = batch.of_queries(query, 1, n_factors_);
             own.queries.filter = {};
-            if (are_all_scored(n)) {
+            if (n <= MOST_SCORED) {
                 score_rows(own, rows, n);
             } else {
                 const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);
