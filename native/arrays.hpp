@@ -185,6 +185,7 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
     }
     return {members.data(),
             starts.data(),
+            fields.get<Vector<const uint8_t>>("rooms", n_tiles + 1).data(),
             tile_codes_of(Fields(fields["coded"], kept), members.size(), n_factors),
             tile_codes_of(Fields(fields["groups"], kept), group_radii.size(), n_factors),
             centre_starts.data(),

@@ -119,11 +119,9 @@ struct Scratch {
     Gathered for_gathering(int64_t n_queries, int64_t room, int64_t k) {
         const size_t n = static_cast<size_t>(n_queries);
         const size_t all = n * static_cast<size_t>(room);
-        if (uppers.size() < all) {
-            uppers.resize(all);
-            lowers.resize(all);
-            gathered_positions.resize(all);
-        }
+        if (lowers.size() < all) lowers.resize(all);
+        if (gathered_positions.size() < all) gathered_positions.resize(all);
+        if (uppers.size() < all) uppers.resize(all);
         gathered_counts.assign(n, 0);
         cuts.assign(n, first_cut(k, room));
         return {uppers.data(), lowers.data(), gathered_positions.data(), gathered_counts.data(), cuts.data(), room, k};
@@ -335,11 +333,13 @@ private:
         std::vector<int16_t> offsets;
         std::vector<float> scales;
         int32_t starts[2];
+        uint8_t room;
 
         TiledItems view(int64_t code_size) const {
             TiledItems tiled = {};
             tiled.members = members.data();
             tiled.starts = tiled.centre_starts = starts;
+            tiled.rooms = &room;
             tiled.coded = {codes.data(), offsets.data(), scales.data(), code_size};
             tiled.largest = starts[1];
             return tiled;
@@ -359,6 +359,7 @@ private:
         const size_t n = tile.members.size();
         const size_t padded = (n + whole - 1) / whole * whole;
         tile.members.resize(padded, -1);
+        tile.room = static_cast<uint8_t>(padded - n);
         tile.codes.resize(padded * code_size);
         tile.offsets.resize(padded);
         tile.scales.resize(padded);
@@ -400,9 +401,12 @@ private:
         for (size_t i = 0; i < segments_.size(); ++i) {
             TiledItems piece = tiled_of(i);
             const int32_t all = piece.starts[1];
+            const uint8_t last_room = piece.rooms[0];
             for (int32_t first = 0; first < all; first += n_groups) {
                 const int32_t starts[2] = {first, std::min(first + n_groups, all)};
+                const uint8_t room = starts[1] == all ? last_room : uint8_t{0};
                 piece.starts = starts;
+                piece.rooms = &room;
                 piece.largest = starts[1] - first;
                 batch.kernels.scan_tiles(segments_[i].items, piece, batch.queries, nullptr, tile_scratch(batch, piece),
                                          batch.best);
@@ -464,7 +468,9 @@ private:
             gather_by_codes(batch, gathered, GLANCE_REACH * GLANCE_REACH, GLANCE_SHARE);
         batch.kernels.raise_cuts(gathered, batch.queries.n_queries);
         for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
+            const int64_t n_scored = batch.best.n_scored[query];
             if (!gathered.cuts[query].full) score_what_was_gathered(batch, gathered, query);
+            batch.best.n_scored[query] = n_scored;  // nearly all of them will be scored again
             gathered.cuts[query] = first_cut(gathered.k, gathered.room);
             gathered.counts[query] = 0;
             if (batch.best.counts[query] == batch.best.k)
@@ -657,7 +663,7 @@ private:
             const int64_t n = filter.starts[query + 1] - filter.starts[query];
             Batch own = batch.of_queries(query, 1, n_factors_);
             own.queries.filter = {};
-            if (n <= MOST_SCORED) {
+            if (n <= MOST_SCORED && is_few(n)) {
                 score_rows(own, rows, n);
             } else {
                 const size_t n_bytes = static_cast<size_t>(rows[n - 1] / 8 + 1);

@@ -135,6 +135,7 @@ struct TileQueries {
 struct TiledItems {
     const int32_t* members;        // (n_groups, GROUP_ITEMS) positions, -1 where there is none
     const int32_t* starts;         // (n_tiles + 2) the first group of each tile
+    const uint8_t* rooms;          // (n_tiles + 1) how many members its last group has not
     TileCodes coded;               // of members
     TileCodes groups;              // of the centres of groups; those of a tile begin with a whole GROUP_ITEMS
     const int32_t* centre_starts;  // (n_tiles + 2) where, in GROUP_ITEMS

@@ -73,10 +73,7 @@ void bound_groups(const TileScan& scan, const Probe& probe, int64_t tile) {
 int64_t pad_bounds(const TileScan& scan, int64_t tile, int64_t n) {
     const TileScratch& scratch = scan.scratch;
     int64_t end = n * GROUP_ITEMS;
-    if (n > 0 && scratch.groups[n - 1] == scan.tiled.starts[tile + 1] - 1) {
-        const int32_t* after = scan.tiled.members + (scratch.groups[n - 1] + 1) * GROUP_ITEMS;
-        while (after[end - n * GROUP_ITEMS - 1] < 0) --end;
-    }
+    if (n > 0 && scratch.groups[n - 1] == scan.tiled.starts[tile + 1] - 1) end -= scan.tiled.rooms[tile];
     const int64_t padded = (n * GROUP_ITEMS + 63) / 64 * 64;
     for (int64_t i = end; i < padded; ++i) scratch.bounds[i] = -__builtin_inff();
     return padded;
@@ -450,8 +447,8 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
     if (all_in_tile_0(tiled)) return;
     // A little less than the cut: tiles are chosen by their scores, items by steps.
     const auto worst = [&](int64_t query) {
-        const float cut = gathered.cuts[query].value * scratch.probes[query].scale;
-        return cut - 1e-6f * __builtin_fabsf(cut);
+        const float cut = finite(gathered.cuts[query].value * scratch.probes[query].scale);
+        return finite(cut - 1e-6f * __builtin_fabsf(cut));
     };
     const auto go = [&](int64_t query, int64_t tile) {
         Gatherer gatherer = gatherer_of(gathered, query);

@@ -345,3 +345,19 @@ def test_wrong_calls_are_refused(rng):
     plain = ts.Index.build(factors, method="exact")._version.engine._handle
     with pytest.raises(ValueError, match="there are no tiles"):
         plain.search(queries, Setting(1), None, None, answers, 0)
+
+
+@pytest.mark.parametrize("setting", [EXACT, Setting(1, reach=1.0), Setting(1, reach=0.3)])
+def test_a_query_that_finds_fewer_than_it_wants_stays_inside_the_tiles(rng, setting):
+    """Long queries with most items excluded, and tiles that do not fill their last group."""
+    factors = rng.standard_normal((200, 4)).astype(np.float32)
+    version = built(factors.copy(), np.arange(200), DEFAULT_SCHEMA, LearnedTiles(n_tiles=24), 1)
+    queries = (1000 * rng.standard_normal((6, 4))).astype(np.float32)
+    listed = np.tile(np.arange(180), 6)
+    rows = Filter(None, 0, listed, np.arange(7) * 180, False)
+    for level in LEVELS:
+        engine, answers = engine_of(version), Answers.empty(6, 40)
+        assert engine.search(queries, setting, None, rows, answers, level) == -1
+        assert (np.sort(answers.ids[:, :20]) == np.arange(180, 200)).all()
+        assert (answers.ids[:, 20:] == -1).all()
+        assert (answers.n_scored <= 200).all()

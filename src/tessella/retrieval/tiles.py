@@ -305,6 +305,12 @@ class TiledItems:
         return int(np.count_nonzero(self.members >= 0))
 
     @cached
+    def rooms(self) -> NDArray[np.uint8]:
+        """(n_tiles + 1) how many members the last group of each tile has not."""
+        counts = np.concatenate([[0], np.cumsum(self.members < 0)])[self.starts * GROUP_ITEMS]
+        return np.diff(counts).astype(np.uint8)
+
+    @cached
     def centre_starts(self) -> NDArray[np.int32]:
         """(n_tiles + 2) where the centres of each tile's groups begin, in whole GROUP_ITEMS."""
         return _centre_starts(self.starts)
@@ -325,9 +331,12 @@ class TiledItems:
         if rooms[~last].any() or rooms[:, 0].any() or (np.diff(rooms.astype(np.int8), axis=1) < 0).any():
             raise ValueError("groups of tiles are not filled in order")
         right = type(self).in_groups(factors, tiling, self.members, self.starts, thread_count(None))
+        for name in ("radii", "group_radii"):  # which may be summed otherwise elsewhere
+            mine, fresh = getattr(self, name), getattr(right, name)
+            _checks.expect(mine, f"tile {name}", np.float32, fresh.shape)
+            if not (np.abs(mine - fresh) <= NORM_SPARE * fresh).all():
+                raise ValueError(f"{name} of tiles are not those of the factors")
         for name, mine, fresh in (
-            ("radii", self.radii, right.radii),
-            ("group_radii", self.group_radii, right.group_radii),
             *((part, getattr(self.coded, part), getattr(right.coded, part)) for part in TILE_CODES),
             *((f"group_{part}", getattr(self.groups, part), getattr(right.groups, part)) for part in TILE_CODES),
         ):
