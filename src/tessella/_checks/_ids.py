@@ -66,7 +66,7 @@ def _same_types(values: Sequence[Any], name: str) -> None:
 def _numbers_or_texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
         return array.astype(np.str_)
-    if array.dtype.kind == "U" or not len(array):
+    if array.dtype.kind == "U" or not array.size:
         return array if array.dtype.kind == "U" else array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} holds {array.dtype}, but must hold whole numbers or texts.")

@@ -266,6 +266,11 @@ class Plan:
         """How many of a query's best items were measured at most where some were excluded, these counted."""
         return max((trial.k + trial.n_excluded for trial in self.trials if trial.n_excluded), default=0)
 
+    @property
+    def most_excluded(self) -> int:
+        """How many of a query's best items were excluded at most."""
+        return max((trial.n_excluded for trial in self.trials), default=0)
+
     def method_for(self, k: int, n_excluded: int = 0) -> Method:
         """The method for the top k of a query that excludes some items.
 
@@ -287,7 +292,7 @@ class Plan:
         """
         if not self.steps:
             return self._unmeasured(k)
-        if k > self.steps[-1].k or (n_excluded and k + n_excluded > self.deepest):
+        if k > self.steps[-1].k or n_excluded > self.most_excluded:
             return _EXACT
         return between(k, [(step.k, step.excluding if n_excluded else step.method) for step in self.steps])
 

@@ -23,6 +23,7 @@ class Traffic:
     def offer(self, queries: ArrayLike) -> bool:
         """Keep some of the queries of a search that was answered; whether there are now enough, true once."""
         asked = np.asarray(queries, np.float32).reshape(-1, self.queries.shape[1])
+        asked = asked[asked.any(axis=1)]  # those of zeros tell nothing
         n = len(self.queries)
         with self._lock:
             left = n - self._n_kept
