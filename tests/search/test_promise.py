@@ -180,8 +180,8 @@ PLAN = Plan(ts.Tiles(0.5), "", steps=STEPS, trials=(Trial(ts.Tiles(0.4), 1, 1, N
         (300, 0, ts.Tiles(0.4)),
         (301, 0, ts.Exact()),
         (10, 1, ts.Tiles(0.5)),
-        (10, 140, ts.Tiles(0.5)),
-        (10, 141, ts.Exact()),
+        (10, 50, ts.Tiles(0.5)),
+        (10, 51, ts.Exact()),  # more than was measured
         (120, 1, ts.Exact()),  # between two methods
     ],
 )
