@@ -177,7 +177,8 @@ def test_a_family_that_reaches_no_level_shows_its_highest_recall_on_more_threads
 
 def test_finalists_meet_in_turns(course):
     family = Family("partial", "numpy", lambda items, _threads: iter([ladder_of(items, (2, 10), [])]))
-    (own,) = race.sweep([course], [ours.EXACT], 1, 1)
+    (swept,) = race.sweep([course], [ours.EXACT], 1, 1)
+    own = Sweep(swept.points[:1])
     (theirs,) = race.sweep([course], [family], 1, 1)
     final = race.final(course, own, theirs, 0.95, repeats=2, auto=own.points[0])
     assert final.ours.method.family == "tessella exact"
