@@ -57,7 +57,7 @@ def _setting(method: ts.Slots | ts.Tiles) -> str:
 def _exact(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
     index, seconds = timed(lambda: build_exact(item_factors, threads))
     yield [_entry("tessella exact", index, seconds, ts.Exact(), "")]
-    index, seconds = timed(lambda: ts.Index.build(item_factors, method="tiles", threads=threads))
+    index, seconds = timed(lambda: build_tiles(item_factors, threads))
     yield [_entry("tessella exact", index, seconds, ts.Exact(), "of an index with tiles")]
 
 

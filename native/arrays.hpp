@@ -135,7 +135,7 @@ ExactCodes exact_codes_of(const Fields& fields, size_t n_items, int64_t code_siz
 
 TileCodes tile_codes_of(const Fields& fields, size_t n, int64_t n_factors) {
     const size_t padded = in_groups(n, GROUP_ITEMS) * GROUP_ITEMS;
-    const int64_t code_size = n_factors + n_factors % 2;
+    const int64_t code_size = tile_code_size(n_factors);
     return {fields.get<Vector<const int8_t>>("codes", padded * static_cast<size_t>(code_size)).data(),
             fields.get<Vector<const int16_t>>("offsets", padded).data(),
             fields.get<Vector<const float>>("scales", padded).data(), code_size};

@@ -179,7 +179,7 @@ void code_tile_items(Matrix<const float> factors, Vector<int8_t> codes, Vector<i
     const Kernels& kernels = kernels_at(level);
     require_width(factors, "factors");
     const size_t padded = in_groups(factors.shape(0), GROUP_ITEMS) * GROUP_ITEMS;
-    const int64_t code_size = width_of(factors) + width_of(factors) % 2;
+    const int64_t code_size = tile_code_size(width_of(factors));
     require_size(codes, "codes", padded * static_cast<size_t>(code_size));
     require_size(offsets, "offsets", padded);
     require_size(scales, "scales", padded);

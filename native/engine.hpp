@@ -295,7 +295,6 @@ private:
 
     // Whether the item at a position is there and may answer the first query of a filter.
     static bool may_answer(const Segment& segment, int64_t position, const Filter& filter) {
-        const auto has_bit = [](const uint8_t* bits, int64_t at) { return bits[at / 8] >> (at % 8) & 1; };
         const int64_t row = segment.items.rows[position];
         if (segment.items.removed && has_bit(segment.items.removed, position)) return false;
         if (filter.allowed && !has_bit(filter.allowed, row)) return false;
@@ -348,13 +347,9 @@ private:
 
     void put_in_one_tile(const Kernels& kernels, const Segment& segment, const std::vector<int64_t>& rows,
                          OneTile& tile) const {
-        const size_t code_size = static_cast<size_t>(n_factors_ + n_factors_ % 2);
+        const size_t code_size = static_cast<size_t>(tile_code_size(n_factors_));
         const size_t whole = static_cast<size_t>(GROUP_ITEMS);
-        tile.members.clear();
-        for (const int64_t row : rows) {
-            const int64_t position = position_of_row(segment.row_table(), row);
-            if (position >= 0) tile.members.push_back(static_cast<int32_t>(position));
-        }
+        find_positions(segment, rows.data(), static_cast<int64_t>(rows.size()), tile.members);
         std::sort(tile.members.begin(), tile.members.end());
         const size_t n = tile.members.size();
         const size_t padded = (n + whole - 1) / whole * whole;
@@ -380,7 +375,7 @@ private:
     void search_in_one_tile(const Batch& batch, const std::vector<int64_t>& rows) const {
         std::vector<OneTile> tiles(segments_.size());
         for (size_t i = 0; i < segments_.size(); ++i) put_in_one_tile(batch.kernels, segments_[i], rows, tiles[i]);
-        const auto tiled = [&](size_t i) { return tiles[i].view(n_factors_ + n_factors_ % 2); };
+        const auto tiled = [&](size_t i) { return tiles[i].view(tile_code_size(n_factors_)); };
         if (batch.best.k >= SCORED_LAST) {
             score_last(batch, [&](const Batch& part, const Gathered& gathered) {
                 make_probes(part, 1.0);
@@ -396,7 +391,7 @@ private:
     template <typename TiledOf>
     void scan_in_pieces(const Batch& batch, const TiledOf& tiled_of) const {
         constexpr int64_t PIECE_BYTES = 24 << 10;
-        const int64_t group_bytes = GROUP_ITEMS * (n_factors_ + n_factors_ % 2);
+        const int64_t group_bytes = GROUP_ITEMS * tile_code_size(n_factors_);
         const int32_t n_groups = static_cast<int32_t>(std::max<int64_t>(1, PIECE_BYTES / group_bytes));
         for (size_t i = 0; i < segments_.size(); ++i) {
             TiledItems piece = tiled_of(i);
@@ -504,7 +499,7 @@ private:
     // Codes queries.
     TileQueries make_probes(const Batch& batch, double reach) const {
         const int64_t n = batch.queries.n_queries;
-        const int64_t code_size = n_factors_ + n_factors_ % 2;
+        const int64_t code_size = tile_code_size(n_factors_);
         Scratch& scratch = batch.scratch;
         scratch.codes.resize(static_cast<size_t>(n * code_size));
         scratch.tile_terms.resize(static_cast<size_t>(n));
@@ -692,14 +687,20 @@ private:
         return static_cast<size_t>(last / 8 + 1);
     }
 
+    // The positions of those rows that a segment holds.
+    static void find_positions(const Segment& segment, const int64_t* rows, int64_t n,
+                               std::vector<int32_t>& positions) {
+        positions.clear();
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t position = position_of_row(segment.row_table(), rows[i]);
+            if (position >= 0) positions.push_back(static_cast<int32_t>(position));
+        }
+    }
+
     void score_rows(const Batch& batch, const int64_t* rows, int64_t n) const {
         std::vector<int32_t>& positions = batch.scratch.positions;
         for (const Segment& segment : segments_) {
-            positions.clear();
-            for (int64_t i = 0; i < n; ++i) {
-                const int64_t position = position_of_row(segment.row_table(), rows[i]);
-                if (position >= 0) positions.push_back(static_cast<int32_t>(position));
-            }
+            find_positions(segment, rows, n, positions);
             batch.kernels.score_positions(segment.items, positions.data(), static_cast<int64_t>(positions.size()),
                                           batch.queries, batch.best);
         }

@@ -81,7 +81,18 @@ int16_t largest(const int16_t* products) {
 }
 
 constexpr int64_t STRETCH_BLOCKS = 32;
-constexpr int64_t NEXT = 8;
+constexpr int64_t NEXT_BLOCKS = 8;  // of the stretches after the first, which stay in the nearest cache
+
+// What the products of codes may be off.
+double slack_of(const ExactQueryTerms& terms, const BlockTerms& of_block) {
+    return terms.norm * of_block.error + terms.error * of_block.coded_norm;
+}
+
+// Which items of the block from `first` on there are, as bits.
+uint64_t items_there(const Items& items, int64_t first) {
+    const int64_t n = items.n_items - first;
+    return n < BLOCK_ITEMS ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
+}
 
 struct ExactScan {
     const Items& items;
@@ -106,7 +117,7 @@ void mark(const ExactScan& scan, Stretch& stretch, int64_t block, int32_t limit)
     uint64_t found = reaching(products, limit);
     if (found && stretch.done[block] < BEYOND_PRODUCTS) found &= ~reaching(products, stretch.done[block]);
     const int64_t first = (stretch.first + block) * BLOCK_ITEMS;
-    if (scan.items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (scan.items.n_items - first)) - 1;
+    found &= items_there(scan.items, first);
     stretch.marked[block] = found;
     for (; found; found &= found - 1) prefetch(scan.items, first + __builtin_ctzll(found));
 }
@@ -166,7 +177,7 @@ bool scan_stretch(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& 
     const auto limit = [&](int64_t block) {
         const BlockTerms& of_block = scan.codes.terms[stretch.first + block];
         if (!heap.is_full()) return LEAST_PRODUCT;
-        const double slack = terms.norm * of_block.error + terms.error * of_block.coded_norm + underflow;
+        const double slack = slack_of(terms, of_block) + underflow;
         return clamped((static_cast<double>(heap.worst()) - slack) / (terms.scale * of_block.scale));
     };
     const bool filling = !heap.is_full();
@@ -198,7 +209,7 @@ void scan_exact(const Items& items, const ExactCodes& codes, const Queries& quer
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
     Stretch stretch;
     for (int64_t query = 0; query < queries.n_queries; ++query) open[query] = 1;
-    for (int64_t first = 0, length = STRETCH_BLOCKS; first < n_blocks; first += length, length = NEXT)
+    for (int64_t first = 0, length = STRETCH_BLOCKS; first < n_blocks; first += length, length = NEXT_BLOCKS)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!open[query]) continue;
             Heap heap = heap_of(best, query);
@@ -233,11 +244,11 @@ void gather_exact(const Items& items, const ExactCodes& codes, const Queries& qu
         if (terms.norm * of_block.norm + underflow < static_cast<double>(gatherer.cut->value)) return false;
         code_products(coded.codes + query * codes.code_size, codes.codes + block * codes.code_size * BLOCK_ITEMS,
                       codes.offsets + block * BLOCK_ITEMS, codes.code_size, products);
-        const double slack = share * (terms.norm * of_block.error + terms.error * of_block.coded_norm) + underflow;
+        const double slack = share * slack_of(terms, of_block) + underflow;
         const double scale = terms.scale * of_block.scale;
         uint64_t found = reaching(products, clamped((static_cast<double>(gatherer.cut->value) - slack) / scale));
         const int64_t first = block * BLOCK_ITEMS;
-        if (items.n_items - first < BLOCK_ITEMS) found &= (uint64_t{1} << (items.n_items - first)) - 1;
+        found &= items_there(items, first);
         if (!found) return true;
         if (!make_room(gatherer)) return false;
         const double below = slack + share * 2.0 * terms.tail * of_block.tail;
@@ -248,11 +259,11 @@ void gather_exact(const Items& items, const ExactCodes& codes, const Queries& qu
         }
         return true;
     };
-    for (int64_t from = 0; from < n_blocks; from += NEXT)
+    for (int64_t from = 0; from < n_blocks; from += NEXT_BLOCKS)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!open[query]) continue;
             Gatherer gatherer = gatherer_of(gathered, query);
-            const int64_t stop = n_blocks - from < NEXT ? n_blocks : from + NEXT;
+            const int64_t stop = n_blocks - from < NEXT_BLOCKS ? n_blocks : from + NEXT_BLOCKS;
             for (int64_t block = from; open[query] && block < stop; ++block)
                 open[query] = !gatherer.cut->full && gather_block(query, block, gatherer);
             gathered.counts[query] = gatherer.count;

@@ -35,12 +35,7 @@ float from_rising(uint32_t bits) {
 void raise_cut(Gatherer& gatherer) {
     if (gatherer.count < gatherer.k) return;
     Cut& cut = *gatherer.cut;
-    uint32_t low = ~uint32_t{0};
-    uint32_t high = 0;
-    for (int64_t i = 0; i < gatherer.count; ++i) {
-        low = gatherer.lowers[i] < low ? gatherer.lowers[i] : low;
-        high = gatherer.lowers[i] > high ? gatherer.lowers[i] : high;
-    }
+    const auto [low, high] = range_of(gatherer.lowers, gatherer.count);
     const float least = from_rising(find_largest(gatherer.lowers, gatherer.count, gatherer.k, low, high));
     cut.value = least - cut.spare > cut.value ? least - cut.spare : cut.value;
     int64_t kept = 0;
@@ -147,13 +142,8 @@ Ordered* sort_by_bytes(Ordered* values, Ordered* others, int64_t count, int firs
 // Puts the best k of scored items in order, best first; among equal scores the earlier row.
 int64_t select_best(const float* scores, const int64_t* ranks, int64_t count, int64_t k, uint32_t* keys,
                     Ordered* ordered, float* best_scores, int64_t* best_ranks) {
-    uint32_t low = ~uint32_t{0};
-    uint32_t high = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        keys[i] = rising_bits(scores[i] + 0.0f);  // one zero, not two
-        low = keys[i] < low ? keys[i] : low;
-        high = keys[i] > high ? keys[i] : high;
-    }
+    for (int64_t i = 0; i < count; ++i) keys[i] = rising_bits(scores[i] + 0.0f);  // one zero, not two
+    const auto [low, high] = range_of(keys, count);
     const uint32_t least = count > k ? find_largest(keys, count, k, low, high) : 0;
     int64_t kept = 0;
     for (int64_t i = 0; i < count; ++i) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "packing.hpp"
+
 namespace tessella {
 
 // Where the items of a segment are, by id. Where ids lie close together a slot stands for each number from the first id
@@ -48,7 +50,7 @@ static inline int64_t position_of_id(const IdTable& table, int64_t id) {
         if (at < static_cast<uint64_t>(table.n_slots)) position = table.slots[at];
     }
     if (position < 0) return -1;
-    return table.removed && (table.removed[position / 8] >> (position % 8) & 1) ? -1 : position;
+    return table.removed && has_bit(table.removed, position) ? -1 : position;
 }
 
 // Lists one after another: list i is values[starts[i]] up to values[starts[i + 1]].

@@ -14,10 +14,6 @@ int64_t index_of(const int64_t* values, int64_t low, int64_t high, int64_t value
     return low < end && values[low] == value ? low : -1;
 }
 
-bool has_bit(const uint8_t* bits, int64_t at) {
-    return bits[at / 8] >> (at % 8) & 1;
-}
-
 // Whether the item at a position is there and may answer, as far as all queries share a filter.
 bool may_answer_any(const Items& items, const RowFilter& filter, int64_t position) {
     if (items.removed && has_bit(items.removed, position)) return false;

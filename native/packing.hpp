@@ -1,9 +1,13 @@
-// Two numbers in 64 bits, of which the upper decides.
+// Two numbers in 64 bits, of which the upper decides; and bits in bytes.
 #pragma once
 
 #include <cstdint>
 
 namespace tessella {
+
+static inline bool has_bit(const uint8_t* bits, int64_t at) {
+    return bits[at / 8] >> (at % 8) & 1;
+}
 
 inline constexpr uint64_t LOW_HALF = 0xffffffff;
 

@@ -125,6 +125,23 @@ Key find_largest(const Key* keys, int64_t count, int64_t wanted, Key low, Key hi
     }
 }
 
+// The least and the largest of some keys.
+template <typename Key>
+struct Range {
+    Key low;
+    Key high;
+};
+
+template <typename Key>
+Range<Key> range_of(const Key* keys, int64_t count) {
+    Range<Key> range = {static_cast<Key>(~Key{0}), 0};
+    for (int64_t i = 0; i < count; ++i) {
+        range.low = keys[i] < range.low ? keys[i] : range.low;
+        range.high = keys[i] > range.high ? keys[i] : range.high;
+    }
+    return range;
+}
+
 int64_t index_of_smallest(const uint64_t* keys, int64_t count) {
     uint64_t least = keys[0];
     for (int64_t i = 1; i < count; ++i) least = keys[i] < least ? keys[i] : least;
@@ -143,12 +160,7 @@ uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
         }
         return keys[index_of_smallest(keys, count)];
     }
-    uint64_t low = ~uint64_t{0};
-    uint64_t high = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        low = keys[i] < low ? keys[i] : low;
-        high = keys[i] > high ? keys[i] : high;
-    }
+    const auto [low, high] = range_of(keys, count);
     const uint64_t least = find_largest(keys, count, wanted, low, high);
     int64_t kept = 0;
     for (int64_t i = 0; i < count; ++i) {

@@ -102,6 +102,19 @@ int64_t read_between(const TileScan& scan, const Probe& probe, int64_t tile, flo
     return pad_bounds(scan, tile, n);
 }
 
+// Reads those groups of a tile that may hold an item with a bound of at least `limit`.
+int64_t read_tile(const TileScan& scan, const Probe& probe, int64_t tile, float limit) {
+    if (!has_bounded_groups(scan.tiled, tile)) return read_all(scan, probe, tile);
+    bound_groups(scan, probe, tile);
+    return read_between(scan, probe, tile, limit, __builtin_inff());
+}
+
+// The bound of the group of an item that `read_tile` read.
+float cap_read(const TileScan& scan, int64_t tile, int64_t at) {
+    if (!has_bounded_groups(scan.tiled, tile)) return LARGEST_BOUND;
+    return scan.scratch.caps[scan.scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]];
+}
+
 // The number among members of an item that was read, and its position.
 int64_t member_read(const TileScan& scan, int64_t at) {
     return scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS;
@@ -292,20 +305,15 @@ void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& ma
     marked.query = visitor.probe.query;
     marked.count = 0;
     const float limit = visitor.limit();
-    const bool bounded = has_bounded_groups(scan.tiled, tile);
     marked.tile_bound = tile_bound_of(scan, visitor.probe, tile);
-    if (bounded) bound_groups(scan, visitor.probe, tile);
-    const int64_t n = bounded ? read_between(scan, visitor.probe, tile, limit, __builtin_inff())
-                              : read_all(scan, visitor.probe, tile);
+    const int64_t n = read_tile(scan, visitor.probe, tile, limit);
     for (int64_t from = 0; from < n; from += 64)
         for (uint64_t found = from_to(scan.scratch.bounds + from, limit, __builtin_inff()); found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
             const int64_t position = position_read(scan, at);
             marked.positions[marked.count] = static_cast<int32_t>(position);
             marked.bounds[marked.count] = scan.scratch.bounds[at];
-            marked.caps[marked.count++] =
-                bounded ? scan.scratch.caps[scan.scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]]
-                        : LARGEST_BOUND;
+            marked.caps[marked.count++] = cap_read(scan, tile, at);
             prefetch(scan.items, position);
         }
 }
@@ -394,10 +402,7 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
     const Cut& cut = *gatherer.cut;
     const float most = most_steps_of(scan, probe, tile);
     if (most < cut.value) return;
-    const bool bounded = has_bounded_groups(scan.tiled, tile);
-    if (bounded) bound_groups(scan, probe, tile);
-    const int64_t n =
-        bounded ? read_between(scan, probe, tile, cut.value, __builtin_inff()) : read_all(scan, probe, tile);
+    const int64_t n = read_tile(scan, probe, tile, cut.value);
     const float twice = 2.0f * probe.slack;
     for (int64_t from = 0; from < n; from += 64) {
         uint64_t found = from_to(scratch.bounds + from, cut.value, __builtin_inff());
@@ -405,7 +410,7 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
         if (!make_room(gatherer)) return;
         for (; found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
-            const float cap = bounded ? scratch.caps[scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]] : most;
+            const float cap = cap_read(scan, tile, at);
             const float bound = scratch.bounds[at] < cap ? scratch.bounds[at] : cap;
             const float upper = bound < most ? bound : most;
             const float lower = upper - twice * scan.tiled.coded.scales[member_read(scan, at)];

@@ -302,7 +302,7 @@ class TiledItems:
     @cached
     def n_members(self) -> int:
         """How many members there are; an item may be one of two tiles."""
-        return int(np.count_nonzero(self.members >= 0))
+        return len(self.members) - int(self.rooms.sum())
 
     @cached
     def rooms(self) -> NDArray[np.uint8]:
