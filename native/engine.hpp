@@ -62,6 +62,7 @@ struct Scratch {
     std::vector<int64_t> counts;
     std::vector<uint8_t> codes;
     std::vector<double> wide;
+    std::vector<float> sketches;
     std::vector<ExactQueryTerms> exact_terms;
     std::vector<uint8_t> open;
     std::vector<TileQueryTerms> tile_terms;
@@ -163,6 +164,7 @@ public:
 
     int64_t n_factors() const { return n_factors_; }
     const Axes& axes() const { return axes_; }
+    int64_t tile_width() const { return axes_.width; }  // of what tiles code
     int64_t n_groups() const { return n_groups_; }
     bool has_tiles() const { return n_groups_ > 0; }
 
@@ -378,11 +380,11 @@ private:
         const auto tiled = [&](size_t i) { return tiles[i].view(tile_code_size(n_factors_)); };
         if (batch.best.k >= SCORED_LAST) {
             score_last(batch, [&](const Batch& part, const Gathered& gathered) {
-                make_probes(part, 1.0);
+                make_probes(part, part.queries.factors, n_factors_, 1.0);
                 gather_tiles(part, tiled, nullptr, gathered);
             });
         } else {
-            make_probes(batch, 1.0);
+            make_probes(batch, batch.queries.factors, n_factors_, 1.0);
             scan_in_pieces(batch, tiled);
         }
     }
@@ -438,7 +440,7 @@ private:
     ExactQueries coded_exactly(const Batch& batch) const {
         const size_t n = static_cast<size_t>(batch.queries.n_queries);
         Scratch& scratch = batch.scratch;
-        scratch.wide.resize(static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)));
+        scratch.wide.resize(rotation_room());
         scratch.codes.resize(n * static_cast<size_t>(axes_.code_size));
         scratch.exact_terms.resize(n);
         scratch.open.resize(n);
@@ -496,24 +498,40 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
     }
 
-    // Codes queries.
-    TileQueries make_probes(const Batch& batch, double reach) const {
+    // Doubles that the rotation of queries works in.
+    size_t rotation_room() const { return static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)); }
+
+    // Codes queries, or their sketches.
+    TileQueries make_probes(const Batch& batch, const float* vectors, int64_t width, double reach) const {
         const int64_t n = batch.queries.n_queries;
-        const int64_t code_size = tile_code_size(n_factors_);
+        const int64_t code_size = tile_code_size(width);
         Scratch& scratch = batch.scratch;
         scratch.codes.resize(static_cast<size_t>(n * code_size));
         scratch.tile_terms.resize(static_cast<size_t>(n));
         scratch.probes.resize(static_cast<size_t>(n));
-        batch.kernels.code_tile_queries(batch.queries.factors, n, n_factors_, code_size, scratch.codes.data(),
-                                        scratch.tile_terms.data());
+        batch.kernels.code_tile_queries(vectors, n, width, code_size, scratch.codes.data(), scratch.tile_terms.data());
+        if (width < n_factors_)
+            for (int64_t query = 0; query < n; ++query)
+                scratch.tile_terms[static_cast<size_t>(query)].tail = vectors[query * width + width - 1];
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
-        batch.kernels.make_probes(coded, n, n_factors_, code_size, reach, scratch.probes.data());
+        batch.kernels.make_probes(coded, n, n_factors_, code_size, width - 1, reach, scratch.probes.data());
         return coded;
+    }
+
+    // What tiles code of the queries.
+    const float* sketches_of(const Batch& batch) const {
+        if (axes_.n_head == n_factors_) return batch.queries.factors;
+        Scratch& scratch = batch.scratch;
+        scratch.wide.resize(rotation_room());
+        scratch.sketches.resize(static_cast<size_t>(batch.queries.n_queries * axes_.width));
+        batch.kernels.sketch(batch.queries.factors, batch.queries.n_queries, n_factors_, axes_, scratch.wide.data(),
+                             scratch.sketches.data());
+        return scratch.sketches.data();
     }
 
     // Codes queries and bounds the centres.
     const float* make_probes_of_tiles(const Batch& batch, double reach) const {
-        const TileQueries coded = make_probes(batch, reach);
+        const TileQueries coded = make_probes(batch, sketches_of(batch), axes_.width, reach);
         std::vector<float>& bounds = batch.scratch.centre_bounds;
         bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups_ * GROUP_ITEMS));
         batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,

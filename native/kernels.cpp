@@ -59,6 +59,7 @@ const Kernels& TESSELLA_JOIN(TESSELLA_LEVEL, _kernels)() {
         fill<int64_t>,
         inner_products,
         code_items,
+        sketch,
         code_tile_items,
         nearest_tiles,
         group_neighbours,

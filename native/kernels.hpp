@@ -94,6 +94,7 @@ struct Axes {
     const double* head;  // (n_factors, n_head) axes as columns
     int64_t n_head;
     int64_t code_size;
+    int64_t width;  // of a sketch: n_head, and one more for the tail if there is one
 };
 
 struct ExactQueryTerms {
@@ -122,6 +123,7 @@ struct TileCodes {
 struct TileQueryTerms {
     float scale;
     float norm;
+    float tail;  // of a sketch, or 0
 };
 
 // Queries, or items that look for their tile.
@@ -155,6 +157,8 @@ struct Probe {
     float per_radius;        // reach times the query's norm
     float steps_per_radius;  // the same in steps
     float lost;              // what products may lose or gain by underflow
+    float tail;              // what the tails of the query and an item may take away, in steps, for a step of the item's
+    int64_t tail_column;     // of codes
 };
 
 struct TileScratch {
@@ -289,6 +293,10 @@ struct Kernels {
     // rounded up to 4.
     void (*code_items)(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                        double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms);
+    // Coordinates along the axes, and the norm of the rest, or a little more. `scratch` has room for four factors and
+    // four codes, their size rounded up to 4.
+    void (*sketch)(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch,
+                   float* sketches);
     void (*code_tile_items)(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,
                             int16_t* offsets, float* scales);
     // The tile whose centre is nearest to each query, other than the one that is `taken` if that is given; `halves` are
@@ -318,8 +326,8 @@ struct Kernels {
     void (*bound_centres)(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
                           int64_t n_queries, double reach, float* centre_bounds);
     // What tiles are scanned with, once for all segments.
-    void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
-                        Probe* probes);
+    void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size,
+                        int64_t tail_column, double reach, Probe* probes);
     // Offers the items of those tiles that may hold answers to each query's best k.
     void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
                        const TileScratch& scratch, const TopK& best);

@@ -61,9 +61,9 @@ static inline int64_t exact_code_size(int64_t n_head, int64_t n_factors) {
     return n + n % 2;
 }
 
-// The coordinates of a code for tile search: all, and one more if that is odd.
-static inline int64_t tile_code_size(int64_t n_factors) {
-    return n_factors + n_factors % 2;
+// The coordinates of a code for tile search: those of a sketch or a factor, and one more if that is odd.
+static inline int64_t tile_code_size(int64_t width) {
+    return width + width % 2;
 }
 
 // Slots search. An item's partial product is at most |u| |v|; in units of that over 2^29 its sum fits 31 bits, with

@@ -31,15 +31,16 @@ struct TileScan {
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
-                 Probe* probes) {
+void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size,
+                 int64_t tail_column, double reach, Probe* probes) {
     const float lost = static_cast<float>(n_factors) * static_cast<float>(UNDERFLOW_LOSS);
     for (int64_t query = 0; query < n_queries; ++query) {
         const TileQueryTerms& terms = coded.terms[query];
         const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
         probes[query] = {
             query,      coded.codes + query * code_size, terms.scale, slack_of(terms, n_factors, code_size, reach),
-            per_radius, per_radius / terms.scale,        lost};
+            per_radius, per_radius / terms.scale,        lost,
+            finite(static_cast<float>(1.0 + reach) * terms.tail / terms.scale), tail_column};
     }
 }
 
@@ -395,6 +396,12 @@ float most_steps_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return tile == 0 ? LARGEST_BOUND : finite(tile_bound_of(scan, probe, tile) / probe.scale);
 }
 
+// At least the tail of a coded item, in steps.
+float tail_steps(const TileCodes& items, int64_t member, int64_t column) {
+    const int8_t* group = items.codes + member / GROUP_ITEMS * GROUP_ITEMS * items.code_size;
+    return static_cast<float>(group[column / 2 * GROUP_ITEMS * 2 + member % GROUP_ITEMS * 2 + column % 2]) + 0.5f;
+}
+
 // Gathers the items of a tile that may answer. Here no item counts for more than its group, nor that for more than its
 // tile, so that it does not matter when the tile was visited.
 void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
@@ -413,7 +420,9 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
             const float cap = cap_read(scan, tile, at);
             const float bound = scratch.bounds[at] < cap ? scratch.bounds[at] : cap;
             const float upper = bound < most ? bound : most;
-            const float lower = upper - twice * scan.tiled.coded.scales[member_read(scan, at)];
+            const int64_t member = member_read(scan, at);
+            const float lost = twice + probe.tail * tail_steps(scan.tiled.coded, member, probe.tail_column);
+            const float lower = upper - lost * scan.tiled.coded.scales[member];
             gather(scan.items, scan.queries, probe.query, position_read(scan, at), upper, lower, gatherer);
         }
     }

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tessella import _numbers as numbers
 from tessella._packing import ranks_of
-from tessella._reference.arithmetic import Floats, inner_products
+from tessella._reference.arithmetic import Doubles, Floats, inner_products
 from tessella._reference.best import Best, QueryFilter
-from tessella._reference.codes import code_tile_queries, half_steps, squares_in_stripes
+from tessella._reference.codes import code_tile_queries, half_steps, sketch, squares_in_stripes
 
 LARGEST = np.float32(numbers.LARGEST_BOUND)
 INFINITY = np.float32(np.inf)
@@ -26,14 +26,21 @@ class TileQuery:
     code: NDArray[np.uint8]
     scale: np.float32
     norm: np.float32
+    tail: np.float32  # what its sketch has beside the head; 0 where factors are coded as they are
     reach: float
     n_factors: int
+    width: int  # of what is coded
 
     @classmethod
-    def of(cls, query: Floats, reach: float) -> "TileQuery":
-        """Code a query."""
-        codes, scales, norms = code_tile_queries(query[None])
-        return cls(codes[0], scales[0], norms[0], reach, len(query))
+    def of(cls, query: Floats, head: Doubles, reach: float) -> "TileQuery":
+        """Code the sketch of a query."""
+        (n_factors, n_head), tail, vectors = head.shape, np.float32(0), query[None]
+        if n_head < n_factors:
+            vectors = np.empty((1, n_head + 1), np.float32)
+            sketch(query[None], head, vectors, 0)
+            tail = vectors[0, -1]
+        codes, scales, norms = code_tile_queries(vectors)
+        return cls(codes[0], scales[0], norms[0], tail, reach, n_factors, vectors.shape[1])
 
     @property
     def slack(self) -> np.float32:
@@ -42,6 +49,14 @@ class TileQuery:
         strayed = half + numbers.rounding_share(self.n_factors) * length
         missing = (length + half) * half + numbers.LONGEST_ITEM_CODE * strayed + 1.0
         return np.float32(self.reach * self.reach * missing)
+
+    def lost(self, coded: Any) -> Floats:
+        """By how much the scores of coded items may be lower than the bounds, in steps of both."""
+        size, column = len(self.code), self.width - 1
+        tails = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2)[:, column // 2, :, column % 2].ravel()
+        tail = _finite(np.float32(1 + self.reach) * self.tail / self.scale)
+        lost: Floats = np.float32(2) * self.slack + tail * (tails.astype(np.float32) + np.float32(0.5))
+        return lost
 
     def tile_bounds(self, centres: Any, radii: Floats) -> Floats:
         """What the best item of each tile scores at most, as far as `reach` trusts bounds; -inf beyond the last."""
@@ -240,7 +255,7 @@ def gather_tiles(
         caps = np.repeat(np.minimum(group_bounds(tiled, coded), of_tiles), numbers.GROUP_ITEMS)
         upper = np.minimum(coded_bounds(tiled.coded, coded.code, coded.slack), caps)
         with np.errstate(over="ignore"):
-            lower = upper - np.float32(2) * coded.slack * tiled.coded.scales
+            lower = upper - coded.lost(tiled.coded) * tiled.coded.scales
         there = np.flatnonzero(tiled.members >= 0)
         there = there[(rules.allows(segment) & ~rules.excludes(segment))[tiled.members[there]]]
         uppers.append(upper[there])

@@ -43,11 +43,29 @@ class Axes:
         return cls(np.ascontiguousarray(basis[:, : n_factors if head > WHOLE * n_factors else head]))
 
     @property
-    def code_size(self) -> int:
-        """Coordinates of a code: the head, the norm of the tail, and one more if that is odd."""
+    def n_factors(self) -> int:
+        """Coordinates of a factor."""
+        return int(self.head.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a sketch: the head, and the norm of the tail if there is one."""
         n_factors, head = self.head.shape
-        size = int(head) + int(head < n_factors)
-        return size + size % 2
+        return int(head) + int(head < n_factors)
+
+    @property
+    def code_size(self) -> int:
+        """Coordinates of a code: those of a sketch, and one more if that is odd."""
+        return self.width + self.width % 2
+
+    def sketch(self, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What tiles are made of: sketches, or where these would hold all coordinates, the factors as they are."""
+        if self.head.shape[1] == self.n_factors:
+            return factors
+        running = core()
+        sketches = np.empty((len(factors), self.width), np.float32)
+        running.kernels.sketch(np.ascontiguousarray(factors), self.head, sketches, running.level)
+        return sketches
 
 
 @dataclass(frozen=True)
