@@ -179,7 +179,7 @@ Axes axes_of(const Matrix<const double>& head) {
             "head must have from 1 to n_factors columns");
     const int64_t n_head = static_cast<int64_t>(head.shape(1));
     const int64_t n_factors = static_cast<int64_t>(head.shape(0));
-    return {head.data(), n_head, exact_code_size(n_head, n_factors), n_head + (n_head < n_factors)};
+    return {head.data(), n_head, exact_code_size(n_head, n_factors)};
 }
 
 void sketch(Matrix<const float> factors, Matrix<const double> head, Matrix<float> sketches, int64_t level) {
@@ -187,7 +187,8 @@ void sketch(Matrix<const float> factors, Matrix<const double> head, Matrix<float
     require_width(factors, "factors");
     const Axes axes = axes_of(head);
     require_shape(head, "head", factors.shape(1), head.shape(1));
-    require_shape(sketches, "sketches", factors.shape(0), static_cast<size_t>(axes.width));
+    require(axes.n_head < width_of(factors), "head holds every axis");
+    require_shape(sketches, "sketches", factors.shape(0), head.shape(1) + 1);
     std::vector<double> scratch(4 * (factors.shape(1) + static_cast<size_t>(axes.code_size) + 3));
     nb::gil_scoped_release unlocked;
     kernels.sketch(factors.data(), n_rows_of(factors), width_of(factors), axes, scratch.data(), sketches.data());
@@ -361,7 +362,7 @@ public:
             require(radii.has_value(), "radii is missing");
             const size_t n_groups = in_groups(radii->size(), GROUP_ITEMS);
             require(n_groups >= 1, "radii is empty");
-            engine_.set_centres(tile_codes_of(Fields(centres, kept_), radii->size(), engine_.tile_width()),
+            engine_.set_centres(tile_codes_of(Fields(centres, kept_), radii->size(), engine_.width()),
                                 static_cast<int64_t>(n_groups));
             kept_.push_back(nb::cast(*radii));
         }
@@ -463,7 +464,7 @@ private:
         if (fields.has("tiles") != engine_.has_tiles()) refuse(fields.name("tiles") + " and centres go together");
         if (engine_.has_tiles())
             segment.tiles =
-                tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, engine_.tile_width());
+                tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, engine_.width());
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
         if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n)) refuse(fields.name("n_live") + " is wrong");
         return segment;

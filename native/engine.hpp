@@ -164,7 +164,7 @@ public:
 
     int64_t n_factors() const { return n_factors_; }
     const Axes& axes() const { return axes_; }
-    int64_t tile_width() const { return axes_.width; }  // of what tiles code
+    int64_t width() const { return tile_width(axes_.n_head, n_factors_); }  // of what tiles code
     int64_t n_groups() const { return n_groups_; }
     bool has_tiles() const { return n_groups_ > 0; }
 
@@ -520,10 +520,10 @@ private:
 
     // What tiles code of the queries.
     const float* sketches_of(const Batch& batch) const {
-        if (axes_.n_head == n_factors_) return batch.queries.factors;
+        if (width() == n_factors_) return batch.queries.factors;
         Scratch& scratch = batch.scratch;
         scratch.wide.resize(rotation_room());
-        scratch.sketches.resize(static_cast<size_t>(batch.queries.n_queries * axes_.width));
+        scratch.sketches.resize(static_cast<size_t>(batch.queries.n_queries * width()));
         batch.kernels.sketch(batch.queries.factors, batch.queries.n_queries, n_factors_, axes_, scratch.wide.data(),
                              scratch.sketches.data());
         return scratch.sketches.data();
@@ -531,7 +531,7 @@ private:
 
     // Codes queries and bounds the centres.
     const float* make_probes_of_tiles(const Batch& batch, double reach) const {
-        const TileQueries coded = make_probes(batch, sketches_of(batch), axes_.width, reach);
+        const TileQueries coded = make_probes(batch, sketches_of(batch), width(), reach);
         std::vector<float>& bounds = batch.scratch.centre_bounds;
         bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups_ * GROUP_ITEMS));
         batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,

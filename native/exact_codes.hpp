@@ -65,15 +65,14 @@ void sketch(const float* factors, int64_t n, int64_t n_factors, const Axes& axes
     for (int64_t i = 0; i < n; ++i) {
         const float* factor = factors + i * n_factors;
         double* own = rotated + i % ROTATED_TOGETHER * size;
-        float* rounded = sketches + i * axes.width;
+        float* rounded = sketches + i * (axes.n_head + 1);
         if (i % ROTATED_TOGETHER == 0) {
             const int64_t count = n - i < ROTATED_TOGETHER ? n - i : ROTATED_TOGETHER;
             rotate(factor, count, n_factors, axes.head, axes.n_head, scratch, size, rotated);
         }
         for (int64_t j = 0; j < axes.n_head; ++j) own[j] = rounded[j] = static_cast<float>(own[j]);
         add_tail(factor, n_factors, axes.n_head, ROUNDED_ROTATION_SPARE, lost, size, own);
-        if (axes.n_head < n_factors)
-            rounded[axes.n_head] = static_cast<float>(own[axes.n_head] * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT);
+        rounded[axes.n_head] = static_cast<float>(own[axes.n_head] * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT);
     }
 }
 

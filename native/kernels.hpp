@@ -94,7 +94,6 @@ struct Axes {
     const double* head;  // (n_factors, n_head) axes as columns
     int64_t n_head;
     int64_t code_size;
-    int64_t width;  // of a sketch: n_head, and one more for the tail if there is one
 };
 
 struct ExactQueryTerms {
@@ -157,8 +156,8 @@ struct Probe {
     float per_radius;        // reach times the query's norm
     float steps_per_radius;  // the same in steps
     float lost;              // what products may lose or gain by underflow
-    float tail;              // what the tails of the query and an item may take away, in steps, for a step of the item's
-    int64_t tail_column;     // of codes
+    float tail;           // what the tails of the query and an item may take away, in steps, for a step of the item's
+    int64_t tail_column;  // of codes
 };
 
 struct TileScratch {
@@ -293,8 +292,8 @@ struct Kernels {
     // rounded up to 4.
     void (*code_items)(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                        double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms);
-    // Coordinates along the axes, and the norm of the rest, or a little more. `scratch` has room for four factors and
-    // four codes, their size rounded up to 4.
+    // Coordinates along axes, fewer than there are, and the norm of the rest, or a little more. `scratch` has room for
+    // four factors and four codes, their size rounded up to 4.
     void (*sketch)(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch,
                    float* sketches);
     void (*code_tile_items)(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,

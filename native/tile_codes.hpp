@@ -1,12 +1,12 @@
 // Codes of tile search (P14): items, centres and queries in small integers. Included by kernels.cpp, once a level.
 //
-// What is coded are sketches where these are much shorter than factors, else the factors as they are. A score is at most
-// the inner product of sketches, so all that is said here of factors holds for them.
-// Items, and the centres of tiles, are coded each in steps of its own scale. The integer product of a coded item and a
-// coded query, with some slack, bounds their inner product from above; with the radius of a tile it bounds every score
-// in the tile. `reach` says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share
-// `reach` squared of the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes
-// are of integers and wrap around, so a level cannot change what is left out.
+// What is coded are sketches where these are much shorter than factors, else the factors as they are. A score is at
+// most the inner product of sketches, so all that is said here of factors holds for them. Items, and the centres of
+// tiles, are coded each in steps of its own scale. The integer product of a coded item and a coded query, with some
+// slack, bounds their inner product from above; with the radius of a tile it bounds every score in the tile. `reach`
+// says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share `reach` squared of
+// the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes are of integers
+// and wrap around, so a level cannot change what is left out.
 
 // Bounds stay finite, so that infinities mark what is not there.
 float finite(float bound) {
@@ -58,8 +58,8 @@ void code_tile_queries(const float* queries, int64_t n_queries, int64_t n_factor
         for (int64_t j = 0; j < n_factors; ++j)
             code[j] = static_cast<uint8_t>(nearest(static_cast<double>(factor[j]) * inverse) + QUERY_OFFSET);
         for (int64_t j = n_factors; j < code_size; ++j) code[j] = QUERY_OFFSET;
-        terms[query] = {
-            scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT), 0.0f};  // below, floats are coarse
+        terms[query] = {scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT),
+                        0.0f};  // below, floats are coarse
     }
 }
 

@@ -31,16 +31,17 @@ struct TileScan {
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size,
-                 int64_t tail_column, double reach, Probe* probes) {
+void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, int64_t tail_column,
+                 double reach, Probe* probes) {
     const float lost = static_cast<float>(n_factors) * static_cast<float>(UNDERFLOW_LOSS);
     for (int64_t query = 0; query < n_queries; ++query) {
         const TileQueryTerms& terms = coded.terms[query];
         const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
-        probes[query] = {
-            query,      coded.codes + query * code_size, terms.scale, slack_of(terms, n_factors, code_size, reach),
-            per_radius, per_radius / terms.scale,        lost,
-            finite(static_cast<float>(1.0 + reach) * terms.tail / terms.scale), tail_column};
+        probes[query] = {query,       coded.codes + query * code_size,
+                         terms.scale, slack_of(terms, n_factors, code_size, reach),
+                         per_radius,  per_radius / terms.scale,
+                         lost,        finite(static_cast<float>(1.0 + reach) * terms.tail / terms.scale),
+                         tail_column};
     }
 }
 
@@ -421,7 +422,8 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
             const float bound = scratch.bounds[at] < cap ? scratch.bounds[at] : cap;
             const float upper = bound < most ? bound : most;
             const int64_t member = member_read(scan, at);
-            const float lost = twice + probe.tail * tail_steps(scan.tiled.coded, member, probe.tail_column);
+            float lost = twice;
+            if (probe.tail > 0.0f) lost += probe.tail * tail_steps(scan.tiled.coded, member, probe.tail_column);
             const float lower = upper - lost * scan.tiled.coded.scales[member];
             gather(scan.items, scan.queries, probe.query, position_read(scan, at), upper, lower, gatherer);
         }

@@ -143,7 +143,10 @@ def test_centres_are_about_as_good_as_scipys(rng, n_clusters):
 
     def learned(seed):
         return learn_centres(
-            points, n_clusters, seed, lambda some, centres: Tiling(settings, Axes(np.eye(10)), centres, np.inf, 0).nearest(some, 1)
+            points,
+            n_clusters,
+            seed,
+            lambda some, centres: Tiling(settings, Axes(np.eye(10)), centres, np.inf, 0).nearest(some, 1),
         )
 
     ours = np.mean([inertia(learned(seed)) for seed in range(3)])

@@ -96,7 +96,10 @@ def exact_bounds(
 
 
 def sketch(factors: Floats, head: Doubles, sketches: Floats, level: int) -> None:
-    """Coordinates along the axes, and the norm of the rest, or a little more: a score is at most their product."""
+    """Coordinates along axes, fewer than there are, and the norm of the rest, or a little more.
+
+    A score is at most the inner product of sketches.
+    """
     n, n_head = head.shape
     wide = np.zeros((len(factors), n_head + 1))
     for j in range(n):
@@ -104,8 +107,7 @@ def sketch(factors: Floats, head: Doubles, sketches: Floats, level: int) -> None
     sketches[:, :n_head] = wide[:, :n_head]
     wide[:, :n_head] = sketches[:, :n_head]
     _add_tails(wide, factors, n_head, numbers.ROUNDED_ROTATION_SPARE, float(np.sqrt(float(n)) * numbers.UNDERFLOW_LOSS))
-    if n_head < n:
-        sketches[:, n_head] = wide[:, n_head] * (1.0 + numbers.NORM_SPARE) + numbers.LEAST_NORMAL_FLOAT
+    sketches[:, n_head] = wide[:, n_head] * (1.0 + numbers.NORM_SPARE) + numbers.LEAST_NORMAL_FLOAT
 
 
 def code_tile_items(

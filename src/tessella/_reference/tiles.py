@@ -35,7 +35,7 @@ class TileQuery:
     def of(cls, query: Floats, head: Doubles, reach: float) -> "TileQuery":
         """Code the sketch of a query."""
         (n_factors, n_head), tail, vectors = head.shape, np.float32(0), query[None]
-        if n_head < n_factors:
+        if numbers.tile_width(n_head, n_factors) < n_factors:
             vectors = np.empty((1, n_head + 1), np.float32)
             sketch(query[None], head, vectors, 0)
             tail = vectors[0, -1]
@@ -54,7 +54,7 @@ class TileQuery:
         """By how much the scores of coded items may be lower than the bounds, in steps of both."""
         size, column = len(self.code), self.width - 1
         tails = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2)[:, column // 2, :, column % 2].ravel()
-        tail = _finite(np.float32(1 + self.reach) * self.tail / self.scale)
+        tail = np.minimum(np.float32(1 + self.reach) * self.tail / self.scale, LARGEST)
         lost: Floats = np.float32(2) * self.slack + tail * (tails.astype(np.float32) + np.float32(0.5))
         return lost
 

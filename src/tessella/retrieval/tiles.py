@@ -3,8 +3,9 @@
 Centres are learned from the factors as they are, so long items get tiles of their own; the very longest share tile 0,
 which every query visits. Inside a tile, and among centres, integer codes bound scores; see native/tiles.hpp.
 
-Where a few axes hold nearly all of the items' squared length, tiles are made of sketches (see `codes.py`) instead of
-factors, and codes are shorter. A score is at most the inner product of sketches, so bounds of the latter hold.
+Where less than a third of the axes hold nearly all of the items' squared length, tiles are made of sketches (see
+`codes.py`) instead of factors, and codes are shorter. A score is at most the inner product of sketches, so bounds of
+the latter hold.
 """
 
 import json
@@ -134,7 +135,7 @@ class Tiling:
 
     parameters: LearnedTiles
     axes: Axes  # of the sketches that tiles are made of
-    centres: NDArray[np.float32]  # (n_tiles, axes.width) by falling norm
+    centres: NDArray[np.float32]  # (n_tiles, axes.tile_width) by falling norm
     long_norm: float  # longer items go to tile 0
     n_items: int  # that they were learned from
 
@@ -385,9 +386,7 @@ def _farthest(
     return farthest
 
 
-def _with_room(
-    farthest: NDArray[np.float64], centres: NDArray[np.float32], n_factors: int
-) -> NDArray[np.float32]:
+def _with_room(farthest: NDArray[np.float64], centres: NDArray[np.float32], n_factors: int) -> NDArray[np.float32]:
     """Radii with room for the rounding of scores, of distances and of themselves."""
     room = rounding_share(n_factors)
     radii = farthest * (1 + 2 * NORM_SPARE) + 2 * room * (np.sqrt(squared_norms(centres)) + farthest)

@@ -152,7 +152,7 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], axes
     if "tiles" not in facts:
         return None
     centres, sketched = arrays["centres"], _format(facts) >= SKETCHED_FROM
-    _checks.expect(centres, "centres", np.float32, (len(centres), axes.width if sketched else axes.n_factors))
+    _checks.expect(centres, "centres", np.float32, (len(centres), axes.tile_width if sketched else axes.n_factors))
     if not len(centres) or not np.isfinite(centres).all():
         raise ValueError("there are no centres, or not all are finite")
     long_norm = _checks.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
@@ -167,7 +167,7 @@ def _format(facts: dict[str, Any]) -> int:
 
 def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -> TiledItems:
     members, starts, radii, *coded = (arrays[name] for name in _TILES)
-    if form < SKETCHED_FROM and tiling.axes.width < tiling.axes.n_factors:
+    if form < SKETCHED_FROM and tiling.axes.tile_width < tiling.axes.n_factors:
         TiledItems.check_groups(members, starts, len(arrays["factors"]), len(tiling.centres))
         return TiledItems.in_groups(arrays["factors"], tiling, members, starts, thread_count(None))
     *groups, group_radii = (arrays[name] for name in _GROUPS)
