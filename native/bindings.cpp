@@ -362,7 +362,9 @@ public:
             require(radii.has_value(), "radii is missing");
             const size_t n_groups = in_groups(radii->size(), GROUP_ITEMS);
             require(n_groups >= 1, "radii is empty");
-            engine_.set_centres(tile_codes_of(Fields(centres, kept_), radii->size(), engine_.width()),
+            const Fields fields(centres, kept_);
+            engine_.set_centres(tile_codes_of(fields, radii->size(), engine_.width()),
+                                fields.get<Vector<const float>>("norms", n_groups).data(), radii->data(),
                                 static_cast<int64_t>(n_groups));
             kept_.push_back(nb::cast(*radii));
         }

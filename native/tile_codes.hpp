@@ -149,20 +149,6 @@ void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const 
     }
 }
 
-void bound_centres(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
-                   int64_t n_queries, double reach, float* centre_bounds) {
-    for (int64_t query = 0; query < n_queries; ++query) {
-        const TileQueryTerms& terms = queries.terms[query];
-        float* own = centre_bounds + query * n_groups * GROUP_ITEMS;
-        bounds_from(centres, 0, n_groups, queries.codes + query * centres.code_size,
-                    slack_of(terms, n_factors, centres.code_size, reach), own);
-        for (int64_t i = 0; i < n_groups * GROUP_ITEMS; ++i) {
-            const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * terms.scale) : LARGEST_BOUND;
-            own[i] = centres.scales[i] > 0.0f ? bound : -__builtin_inff();  // there is no such tile
-        }
-    }
-}
-
 // The tile whose centre is nearest: |v - c|^2 / 2 less |v|^2 / 2 is |c|^2 / 2 - v . c.
 void nearest_tiles(const TileCodes& centres, const float* halves, int64_t n_tiles, const TileQueries& queries,
                    int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles) {

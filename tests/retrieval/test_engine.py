@@ -147,8 +147,10 @@ def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, n_head,
     if lengths[0] * lengths[1] > 1e38:
         return  # refused before it gets here
     axes = Axes(np.linalg.qr(rng.standard_normal((k, k)))[0][:, :n_head].copy())
-    codes, points = TileCodes.of(axes.sketch(items)), np.zeros(32, np.float32)
-    bounds = np.stack([TileQuery.of(query, axes.head, 1.0).tile_bounds(codes, points)[:24] for query in queries])
+    tiling = Tiling(LearnedTiles(), axes, axes.sketch(items), 0.0, len(items))  # every item is a centre
+    points = np.zeros(32, np.float32)
+    coded = [TileQuery.of(query, axes.head, 1.0) for query in queries]
+    bounds = np.stack([query.tile_bounds(tiling.coded, points)[:24] for query in coded])
     assert (bounds >= scores_of(queries, items) - np.float32(k * 2.0**-148)).all()
 
 

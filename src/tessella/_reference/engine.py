@@ -81,8 +81,11 @@ class Engine:
             if best.k >= numbers.SCORED_LAST and not repeats:
                 gather_tiles(list(self._parts()), coded, bounds, best, rules)
             else:
-                for segment, base in self._parts():
-                    scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
+                visitors = [Visitor(segment, base, coded, best, rules) for segment, base in self._parts()]
+                for visitor in visitors:
+                    visitor.visit(0)
+                for visitor in visitors:
+                    scan_tiles(visitor, bounds)
             return bool(setting.reach >= 1)
         if setting.method not in (numbers.EXACT, numbers.TILES):
             raise ValueError(f"there is no method {setting.method}")

@@ -63,7 +63,8 @@ class TileQuery:
         bounds = coded_bounds(centres, self.code, self.slack)
         with np.errstate(over="ignore"):
             at_centres = np.where(bounds < LARGEST, _finite(bounds * self.scale), LARGEST)
-            at_centres = np.where(centres.scales > 0, at_centres, -INFINITY)
+            at_most = _finite(self.norm * np.repeat(centres.norms, numbers.GROUP_ITEMS))
+            at_centres = np.where(centres.scales > 0, np.minimum(at_centres, at_most), -INFINITY)
             at_tiles: Floats = np.minimum(at_centres + np.float32(self.reach * float(self.norm)) * radii, LARGEST)
         return at_tiles
 
@@ -224,12 +225,13 @@ class Visitor:
 
 
 def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
-    """Take a query to tile 0, to its best-bounded tiles until it has k answers, then to all that may hold better."""
+    """After tile 0, take a query to its best-bounded tiles until it has k answers, then to all that may hold better."""
     bounds = tile_bounds[: len(visitor.segment.tiles.starts) - 2]
-    visitor.visit(0)
     floor, opening = INFINITY, True
     while (opening or not visitor.best.is_full) and (bounds < floor).any():
         opening, most = False, bounds[bounds < floor].max()
+        if most < visitor.worst:
+            break
         for tile in np.flatnonzero(bounds == most).tolist():
             visitor.visit(1 + tile)
         floor = most

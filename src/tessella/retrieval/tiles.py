@@ -130,6 +130,13 @@ class TileCodes:
 
 
 @dataclass(frozen=True)
+class CodedCentres(TileCodes):
+    """Centres by falling norm, coded."""
+
+    norms: NDArray[np.float32]  # (n_groups) at least the norm of every centre from this group on
+
+
+@dataclass(frozen=True)
 class Tiling:
     """Centres that were learned, and who goes where."""
 
@@ -159,9 +166,13 @@ class Tiling:
         return cls(parameters, axes, by_norm, long_norm, len(factors))
 
     @cached
-    def coded(self) -> TileCodes:
+    def coded(self) -> CodedCentres:
         """The centres as small integers."""
-        return TileCodes.of(self.centres)
+        coded = TileCodes.of(self.centres)
+        norms = np.zeros(len(coded.scales))
+        norms[: len(self.centres)] = np.sqrt(squared_norms(self.centres)) * (1 + 2 * NORM_SPARE) + LEAST_NORMAL_FLOAT
+        from_here_on = np.maximum.accumulate(norms[::-1])[::-1][::GROUP_ITEMS]
+        return CodedCentres(coded.codes, coded.offsets, coded.scales, from_here_on.astype(np.float32))
 
     @cached
     def halves(self) -> NDArray[np.float32]:
