@@ -16,8 +16,8 @@ from tessella.retrieval.tiles import LearnedTiles, Tiling
 from tessella.versions.segment import NewItems, Segment
 from tessella.versions.version import MAX_ROWS, Version
 
-PILE = 2
-SMALL = 256  # items that are as soon coded as looked through in two segments
+STEP = 8  # times as large as those after it together a segment stays
+SMALL = 512  # items that are as soon coded as looked through in two segments
 MOST_REMOVED = 1 / 3  # of a segment
 MOST_GROWN = 4  # times as many items as tiles were learned from
 
@@ -122,16 +122,20 @@ def _grown(segments: tuple[Segment, ...], new: NewItems, fitted: Fitted) -> tupl
 
 
 def _tidy(segments: tuple[Segment, ...], fitted: Fitted) -> tuple[Segment, ...]:
-    """Merge what has piled up: two segments of about one size become one; one with many removed items is made anew.
+    """Merge what has piled up: segments that are not much larger than those after them; and mend those with many gaps.
 
-    So an item is merged about log2(n) times in its life, and each segment is about twice as large as the next.
+    So an index has few segments, log8(n) and less, and an item is merged about 4 log8(n) times in its life.
     """
     kept = [segment for segment in segments if segment.n_live]
     for at, segment in enumerate(kept):
         if len(segment) - segment.n_live > MOST_REMOVED * len(segment):
             kept[at] = merged((segment,), fitted)
-    while len(kept) >= PILE and kept[-PILE].n_live < PILE * kept[-1].n_live:
-        kept[-PILE:] = [merged(tuple(kept[-PILE:]), fitted)]
+    first, n_after = len(kept) - 1, kept[-1].n_live if kept else 0
+    while first > 0 and kept[first - 1].n_live < STEP * n_after:
+        first -= 1
+        n_after += kept[first].n_live
+    if first < len(kept) - 1:
+        kept[first:] = [merged(tuple(kept[first:]), fitted)]
     return tuple(kept)
 
 
