@@ -96,7 +96,7 @@ def search_all(
     threads: int | None,
 ) -> SearchResult | None:
     """`Index.search_all` over one version of the index."""
-    path = _path(out, overwrite, progress)
+    path = checked_path(out, overwrite, progress)
     users = Users.of(version, user_factors, exclude, allow)
 
     def answer(some: slice) -> SearchResult:
@@ -105,31 +105,58 @@ def search_all(
     none = answer(slice(0, 0))  # refuses what it would refuse later
     k = none.ids.shape[1]
     per_block = users.per_block(version, k)
-    blocks = cut(len(users), per_block)
-    for some in blocks:
+    for some in cut(len(users), per_block):
         users.check(version, some)
+    digest = functools.partial(users.digest, version)
+    job = Job(version, len(users), per_block, none, answer, digest)
     if path is not None:
-        request = _request(version, users, k, method)
-        if version.text_ids:
-            none.ids = none.ids.astype(_text_kind(version))
-        asked = functools.partial(users.digest, version)
-        with answer_folder.opened(path, request, none, asked, per_block=per_block, overwrite=overwrite) as folder:
-            with bar(len(users), begun=folder.done.n_users, shown=progress) as advance:
+        return job.into_folder(path, _request(version, users, k, method), overwrite=overwrite, progress=progress)
+    return job.into_memory(out if callable(out) else None, progress=progress)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Answers for many users, a block at a time."""
+
+    version: Version
+    n_users: int
+    per_block: int
+    kinds: SearchResult  # no answers, of the right types and widths
+    answer: Callable[[slice], SearchResult]  # to some users
+    digest: Callable[[slice], str]  # of what is asked for some users
+
+    def into_folder(
+        self, path: Path, request: dict[str, Any], *, overwrite: bool, progress: bool | None
+    ) -> SearchResult:
+        """Write the answers to a folder, or resume that; they come back memory-mapped."""
+        kinds = SearchResult(*self.kinds.arrays().values())
+        if self.version.text_ids:
+            kinds.ids = kinds.ids.astype(_text_kind(self.version))
+        with answer_folder.opened(
+            path, request, kinds, self.digest, per_block=self.per_block, overwrite=overwrite
+        ) as folder:
+            with bar(self.n_users, begun=folder.done.n_users, shown=progress) as advance:
                 for some in folder.left():
-                    folder.put(some, asked(some), answer(some))
+                    folder.put(some, self.digest(some), self.answer(some))
                     advance(some.stop - some.start)
             return folder.finish(overwrite=overwrite)
-    n_kept = 0 if callable(out) else len(users)
-    result = SearchResult(*(np.empty((n_kept, *part.shape[1:]), part.dtype) for part in none.arrays().values()))
-    take = out if callable(out) else functools.partial(_fill, result)
-    with bar(len(users), shown=progress) as advance:
-        for some in blocks:
-            take(some.start, answer(some))
-            advance(some.stop - some.start)
-    return None if callable(out) else result
+
+    def into_memory(
+        self, out: Callable[[int, SearchResult], object] | None, *, progress: bool | None
+    ) -> SearchResult | None:
+        """Pass the answers on, block after block, or return them all."""
+        n_kept = 0 if out is not None else self.n_users
+        empty = (np.empty((n_kept, *part.shape[1:]), part.dtype) for part in self.kinds.arrays().values())
+        result = SearchResult(*empty)
+        take = functools.partial(_fill, result) if out is None else out
+        with bar(self.n_users, shown=progress) as advance:
+            for some in cut(self.n_users, self.per_block):
+                take(some.start, self.answer(some))
+                advance(some.stop - some.start)
+        return result if out is None else None
 
 
-def _path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
+def checked_path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
     """Where answers are to be written, if they are, and can be."""
     _checks.true_or_false(overwrite, "overwrite")
     if progress is not None:
