@@ -72,14 +72,23 @@ class Users:
 
     def per_block(self, version: Version, k: int) -> int:
         """How many users a block holds: fewer where each takes more memory."""
-        n_factors = self.factors.shape[1]
-        an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
-        a_user = n_factors * (self.factors.itemsize + 8) + k * (24 + an_id)
+        a_user = self.factors.shape[1] * (self.factors.itemsize + 8) + answer_bytes(version, k)
         if self.exclude is not None and self.exclude.n_queries is not None:
             a_user += 48 * self.exclude.n_entries // max(1, len(self))
-        most = max(method.queries_per_call for method in METHODS)
-        users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
-        return users if users < most else users - users % most
+        return users_per_block(a_user)
+
+
+def answer_bytes(version: Version, k: int) -> int:
+    """About what the answers to a user take while they are made."""
+    an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
+    return k * (24 + an_id)
+
+
+def users_per_block(a_user: int) -> int:
+    """How many users a block holds, if each takes so many bytes."""
+    most = max(method.queries_per_call for method in METHODS)
+    users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
+    return users if users < most else users - users % most
 
 
 def search_all(
@@ -182,9 +191,14 @@ def _request(version: Version, users: Users, k: int, method: Method | None) -> d
         "index": index_fingerprint(version),
         "n_users": len(users),
         "k": k,
-        "method": None if method is None else {"name": method.name, **asdict(method)},
+        "method": method_facts(method),
         **own,
     }
+
+
+def method_facts(method: Method | None) -> dict[str, Any] | None:
+    """A method in plain values."""
+    return None if method is None else {"name": method.name, **asdict(method)}
 
 
 def _fill(result: SearchResult, first: int, found: SearchResult) -> None:

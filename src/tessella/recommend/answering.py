@@ -46,15 +46,20 @@ class Wish:
 def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     """The lists."""
     k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, edition.version.n_live))
-    vectors = asked.vectors
-    if vectors.ndim == 3 and (wish.interests == "sum" or vectors.shape[1] == 1):
-        vectors = vectors.sum(axis=1, dtype=np.float64)
-    queries = np.require(vectors, np.float32, ["C", "A"])
+    queries = queries_of(edition, asked, wish)
     row_filter = filtered(edition, asked, wish)
     if queries.ndim == 3:
         found = _best_of(edition, queries, k, wish, row_filter)
         return _first(found) if asked.single else found
     return search(edition.version, queries[0] if asked.single else queries, k, wish.method, None, row_filter, wish.threads)
+
+
+def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32]:
+    """The vectors to search with: one for each who asks, or several whose best score counts."""
+    vectors = asked.vectors
+    if vectors.ndim == 3 and (wish.interests == "sum" or vectors.shape[1] == 1):
+        vectors = vectors.sum(axis=1, dtype=np.float64)
+    return np.require(vectors, np.float32, ["C", "A"])
 
 
 def filtered(edition: Edition, asked: Asked, wish: Wish) -> Filter | LazyFilter | None:

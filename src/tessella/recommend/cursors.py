@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella.results import SearchResult
 from tessella.search.selections import Ids
 
 _MOST_BYTES = 2**26
@@ -72,3 +73,13 @@ class Cursor:
             raise ValueError(_DAMAGED)
         values: NDArray[Any] = np.array(flat, np.str_ if texts else np.int64)
         return Ids(values, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), "after", quiet=True)
+
+
+def following(cursor: Cursor | None, generation: str, version: int, asked: str, found: SearchResult) -> str:
+    """The cursor for the page after some answers, which came after a cursor."""
+    ids, scores = np.atleast_2d(found.ids), np.atleast_2d(found.scores)
+    before: tuple[tuple[int | str, ...], ...] = ((),) * len(ids) if cursor is None else cursor.shown
+    shown = tuple(
+        (*earlier, *own[there].tolist()) for earlier, own, there in zip(before, ids, scores > -np.inf, strict=True)
+    )
+    return Cursor(generation, version, asked, shown).encoded()

@@ -46,6 +46,14 @@ class Edition:
         self.version.same_kind(ids)
         return self.version.factors_at(self.version.positions_of(ids))[:, : self.n_factors]
 
+    def titles(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Titles of items."""
+        return np.full(ids.shape, None, object)
+
+    def fold_in(self, ids: NDArray[Any], weights: Any, regularization: float, alpha: float) -> NDArray[np.float32]:
+        """soon"""
+        raise NotImplementedError
+
     def entries_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """The entry of each item, or -1."""
         entries = np.full(len(ids), -1)

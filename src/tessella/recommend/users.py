@@ -78,7 +78,9 @@ class Users:
             raise ValueError("the recommender holds no user factors; pass vectors, or what a user liked as liked=.")
         return np.asarray(self.factors[rows])
 
-    def added(self, ids: NDArray[Any], factors: NDArray[np.float32] | None, seen: Seen | None) -> "Users":
+    def added(
+        self, version: Version, ids: NDArray[Any], factors: NDArray[np.float32] | None, seen: Seen | None
+    ) -> "Users":
         """These users and others."""
         if len(self.ids) and len(ids) and (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             raise TypeError("ids of users must all be whole numbers, or all texts.")
@@ -92,12 +94,14 @@ class Users:
         if self.factors is not None and factors is not None:
             _same_interests(self.factors, factors)
             joined = np.concatenate([self.factors, factors])
-        lists = self.seen
-        if self.seen is not None and seen is not None:
-            lists = self.seen.joined(seen)
+        lists = None
+        if self.seen is not None or seen is not None:
+            lists = self._lists(version).joined(Seen.nothing(version, len(ids)) if seen is None else seen)
         return Users(np.concatenate([self.ids, ids]) if len(self.ids) else ids, joined, lists)
 
-    def updated(self, rows: NDArray[np.int64], factors: NDArray[np.float32] | None, seen: Seen | None) -> "Users":
+    def updated(
+        self, version: Version, rows: NDArray[np.int64], factors: NDArray[np.float32] | None, seen: Seen | None
+    ) -> "Users":
         """The same users, some of them with other factors or with other items seen."""
         changed = self
         if factors is not None:
@@ -107,12 +111,16 @@ class Users:
             held = np.array(self.factors)
             held[rows] = factors
             changed = replace(changed, factors=held)
-        if seen is not None and self.seen is not None:
+        if seen is not None:
             n = len(self)
             place = np.arange(n)
             place[rows] = n + np.arange(len(rows))
-            changed = replace(changed, seen=self.seen.joined(seen).take(place))
+            changed = replace(changed, seen=self._lists(version).joined(seen).take(place))
         return changed
+
+    def _lists(self, version: Version) -> Seen:
+        """What users have seen, if only that it is nothing."""
+        return Seen.nothing(version, len(self)) if self.seen is None else self.seen
 
     def removed(self, rows: NDArray[np.int64]) -> "Users":
         """These users without some."""
