@@ -48,7 +48,8 @@ class Recommendations(SearchResult):
     --------
     >>> import numpy as np
     >>> import tessella as ts
-    >>> model = ts.Recommender.build(np.eye(3), [[3.0, 2.0, 1.0]], attributes={"title": ["Alien", "Brazil", "Casablanca"]})
+    >>> movies = {"title": ["Alien", "Brazil", "Casablanca"]}
+    >>> model = ts.Recommender.build(np.eye(3), [[3.0, 2.0, 1.0]], attributes=movies)
     >>> found = model.recommend(0, k=2)
     >>> found
     rank  item  score  title
@@ -145,7 +146,9 @@ class Recommendations(SearchResult):
         head, *rows = self._rows()
         table = [head, *(row for row in rows if len(row) == len(head))]
         widths = [max(len(row[at]) for row in table) for at in range(len(head))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
         return "\n".join([*lines, *(row[0] for row in rows if len(row) < len(head))])
 
     def _repr_html_(self) -> str:
