@@ -128,9 +128,9 @@ class Attributes:
         """All that is known of one item, as JSON has it."""
         return {name: column.values(np.array([entry]))[0] for name, column in self.columns.items()}
 
-    def labels(self, name: str, entries: ArrayLike) -> Labels:
+    def labels(self, name: str, entries: ArrayLike, what: str = "attributes") -> Labels:
         """A number for each value of each entry, equal where values are: where those of each begin, and the numbers."""
-        return self.column(name).labels(np.asarray(entries, np.int64))
+        return self.column(name, what).labels(np.asarray(entries, np.int64))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All columns as flat arrays, for a file."""

@@ -142,7 +142,7 @@ class _Reader:
     def condition(self, where: Any, *, negated: bool, depth: int) -> _Test | _Joined:
         """A dict of conditions, all of which must be true; or, negated, of which one must be false."""
         if not isinstance(where, Mapping):
-            raise TypeError(f"{self.what} has a {type(where).__name__} in the place of a dict of conditions.")
+            raise TypeError(f"{self.what} has {_a(where)} in the place of a dict of conditions.")
         if depth > _MAX_DEPTH:
             raise ValueError(f"{self.what} has conditions within conditions, more than {_MAX_DEPTH} deep.")
         parts: list[_Test | _Joined] = []
@@ -151,9 +151,7 @@ class _Reader:
                 parts.append(self.condition(value, negated=not negated, depth=depth + 1))
             elif key in ("and", "or"):
                 if not isinstance(value, list | tuple):
-                    raise TypeError(
-                        f"{self.what} has {key!r} with a {type(value).__name__}, but it takes a list of dicts."
-                    )
+                    raise TypeError(f"{self.what} has {key!r} with {_a(value)}, but it takes a list of dicts.")
                 inner = [self.condition(one, negated=negated, depth=depth + 1) for one in value]
                 parts.append(_Joined.of(_swapped(key, negated), inner))
             else:
@@ -192,7 +190,7 @@ class _Reader:
                 f"{where} has 'all', which is for columns of several values, but is of the kind {column.kind}."
             )
         if not _is_list(value):
-            raise TypeError(f"{where} has {operator!r} with a {type(value).__name__}, but it takes a list.")
+            raise TypeError(f"{where} has {operator!r} with {_a(value)}, but it takes a list.")
         values = tuple(sorted({_value(one, column, where) for one in value}))
         if operator == "all" and len(values) == 1:
             operator = "any"
@@ -250,3 +248,8 @@ def _number(value: Any) -> int | float | None:
             return None
         return int(plain) if plain.is_integer() else plain
     return plain if abs(plain) < 2**1023 else None
+
+
+def _a(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
