@@ -51,7 +51,9 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     if queries.ndim == 3:
         found = _best_of(edition, queries, k, wish, row_filter)
         return _first(found) if asked.single else found
-    return search(edition.version, queries[0] if asked.single else queries, k, wish.method, None, row_filter, wish.threads)
+    return search(
+        edition.version, queries[0] if asked.single else queries, k, wish.method, None, row_filter, wish.threads
+    )
 
 
 def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32]:

@@ -52,7 +52,9 @@ def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
     """Users who are in the model."""
     known = edition.known_users()
     rows = known.rows_of(ids)
-    return Asked(known.factors_of(rows), single, ids[0] if single else ids, int(rows[0]) if single else rows, (), (ids,))
+    return Asked(
+        known.factors_of(rows), single, ids[0] if single else ids, int(rows[0]) if single else rows, (), (ids,)
+    )
 
 
 def block_of_users(edition: Edition, some: slice) -> Asked:
@@ -83,9 +85,13 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
 def _vectors(edition: Edition, given: Any) -> Asked:
     array = _checks.numbers(given, "users")
     if array.ndim not in (1, 2, 3):
-        raise ValueError(f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors).")
+        raise ValueError(
+            f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors)."
+        )
     if array.shape[-1] != edition.n_factors:
-        raise ValueError(f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors.")
+        raise ValueError(
+            f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors."
+        )
     if array.ndim == 3 and not array.shape[1]:
         raise ValueError("users has 0 vectors for each user, but must have at least 1.")
     finite = np.isfinite(array)
@@ -96,7 +102,9 @@ def _vectors(edition: Edition, given: Any) -> Asked:
 
 def _alike(edition: Edition, like: Any, dislike: Any) -> Asked:
     """The mean vector of what is liked, less that of what is not."""
-    sides = [None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))]
+    sides = [
+        None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))
+    ]
     counts = {len(side[0]) for side in sides if side is not None}
     singles = {side[1] for side in sides if side is not None}
     if len(counts) > 1 or len(singles) > 1:
@@ -143,7 +151,9 @@ def _with_seen(
     """What a user likes now, beside what she has seen before and is still there."""
     seen = edition.known_users().seen
     if seen is None:
-        raise ValueError("liked is added to what a user has seen, but the recommender holds nothing seen; leave out users.")
+        raise ValueError(
+            "liked is added to what a user has seen, but the recommender holds nothing seen; leave out users."
+        )
     before, their_weights = seen.of_user(row)
     old = (edition.version.find(before) >= 0) & ~np.isin(before, items)
     own = np.ones(len(items)) if weights is None else weights

@@ -145,7 +145,9 @@ class Recommendations(SearchResult):
         head, *rows = self._rows()
         table = [head, *(row for row in rows if len(row) == len(head))]
         widths = [max(len(row[at]) for row in table) for at in range(len(head))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
         return "\n".join([*lines, *(row[0] for row in rows if len(row) < len(head))])
 
     def _repr_html_(self) -> str:

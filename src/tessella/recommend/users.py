@@ -56,7 +56,9 @@ class Users:
         """The row of each id, or -1."""
         if len(ids) and (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             kinds = {"U": "texts", "i": "whole numbers"}
-            raise TypeError(f"users holds {kinds[ids.dtype.kind]}, but the ids of users are {kinds[self.ids.dtype.kind]}.")
+            raise TypeError(
+                f"users holds {kinds[ids.dtype.kind]}, but the ids of users are {kinds[self.ids.dtype.kind]}."
+            )
         if not len(self.ids):
             return np.full(len(ids), -1)
         if self._numbered:
