@@ -12,6 +12,20 @@ from tessella.datasets import generated_factors
 from tessella.recommend.similar import Similar
 
 
+class Of:
+    """Similar items of an index as it is now."""
+
+    def __init__(self, index, n_factors=None):
+        self.index, self.similar = index, Similar(n_factors or index.n_factors)
+
+    def search(self, *args, **options):
+        return self.similar.search(self.index._version, *args, **options)
+
+    @property
+    def unit(self):
+        return self.similar._unit.items
+
+
 def brute_force(factors, ids, wanted, metric):
     """By id, every other item with its similarity, best first."""
     every = factors.astype(np.float64)
@@ -48,7 +62,7 @@ def test_it_follows_changes(metric, seed, changes):
     ids = rng.permutation(1000)[:40]
     factors = rng.integers(-3, 4, (40, 4)).astype(np.float32)
     index = ts.Index.build(factors, ids)
-    similar = Similar(index)
+    similar = Of(index)
     next_id = 1000
     for change in ["none", *changes]:
         n = 30 if change == "many" else int(rng.integers(1, 4))
@@ -70,48 +84,48 @@ def test_it_follows_changes(metric, seed, changes):
 def test_what_follows_equals_what_is_made_anew():
     rng = np.random.default_rng(3)
     index = ts.Index.build(rng.integers(-1, 2, (300, 3)).astype(np.float32))  # many ties
-    similar = Similar(index)
+    similar = Of(index)
     similar.search([0], 20)
-    first = similar._unit.items
+    first = similar.unit
     index.remove([5, 6])
     index.add(np.float32([[1, 0, 0], [1, 1, 0]]), [5, 900])  # 5 comes back, now last among equals
     index.update(np.float32([[0, 0, 1]]), [7])
     asked = index.ids[:50]
-    assert np.array_equal(similar.search(asked, 20).ids, Similar(index).search(asked, 20).ids)
-    assert similar._unit.items is not first
-    assert similar._unit.items.ids.tolist() == index.ids.tolist()
+    assert np.array_equal(similar.search(asked, 20).ids, Of(index).search(asked, 20).ids)
+    assert similar.unit is not first
+    assert similar.unit.ids.tolist() == index.ids.tolist()
 
 
 def test_few_changes_keep_the_tiles():
     items, _ = generated_factors(6_000, 10)
     index = ts.Index.build(items)
-    similar = Similar(index)
+    similar = Of(index)
     similar.search([0])
-    fitted = similar._unit.items._version.fitted
+    fitted = similar.unit._version.fitted
     index.update(items[:3], [7, 8, 9])
     assert similar.search(7, 1, exact=True).ids.tolist() == [0]
-    assert similar._unit.items._version.fitted is fitted
+    assert similar.unit._version.fitted is fitted
     index.add(items[:3000], 10_000 + np.arange(3000))
     similar.search([0])
-    assert similar._unit.items._version.fitted is not fitted
+    assert similar.unit._version.fitted is not fitted
 
 
 def test_coordinates_behind_do_not_count():
     rng = np.random.default_rng(0)
     factors = rng.standard_normal((100, 5)).astype(np.float32)
     wide = np.hstack([factors, 100 * rng.standard_normal((100, 2)).astype(np.float32)])
-    narrow, extended = Similar(ts.Index.build(factors)), Similar(ts.Index.build(wide), 5)
+    narrow, extended = Of(ts.Index.build(factors)), Of(ts.Index.build(wide), 5)
     for metric in ("cosine", "inner product"):
         assert np.array_equal(narrow.search(range(9), metric=metric).ids, extended.search(range(9), metric=metric).ids)
 
 
 def test_a_single_item_itself_filters_and_memory():
     index = ts.Index.build(np.float32([[1, 0], [2, 0.2], [0, 1], [0, 0]]), ["a", "b", "c", "zero"])
-    similar = Similar(index)
-    assert similar.nbytes == 0
+    similar = Of(index)
+    assert similar.similar.nbytes == 0
     one = similar.search("a", 2, itself=True)
     assert one.ids.tolist() == ["a", "b"]
-    assert similar.nbytes > 0
+    assert similar.similar.nbytes > 0
     assert similar.search("a", 3).ids.tolist() == ["b", "c", "zero"]
     assert similar.search(["a"], 3, allow=["c", "zero"]).ids.tolist() == [["c", "zero", None]]
     assert similar.search(["a"], 1, exclude=["b"]).ids.tolist() == [["c"]]
@@ -121,7 +135,7 @@ def test_a_single_item_itself_filters_and_memory():
 
 def test_bad_input_gets_a_sentence():
     index = ts.Index.build(np.eye(3))
-    similar = Similar(index)
+    similar = Of(index)
     with pytest.raises(KeyError, match="there is no item with id 9 in the index"):
         similar.search([0, 9])
     with pytest.raises(ValueError, match="metric is 'dot', but must be one of 'cosine', 'inner product'"):
@@ -135,12 +149,12 @@ def test_bad_input_gets_a_sentence():
 
 def test_threads_that_ask_first_get_one_index():
     items, _ = generated_factors(3_000, 10)
-    similar = Similar(ts.Index.build(items))
+    similar = Of(ts.Index.build(items))
     found = []
 
     def ask():
         similar.search([1], 3)
-        found.append(similar._unit.items)
+        found.append(similar.unit)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

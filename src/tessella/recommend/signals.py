@@ -166,7 +166,7 @@ class Signals:
                 or [0.0]
             )
         )
-        spread = TIMES * (np.sqrt(mean_square) or 1.0)
+        spread = TIMES * (np.sqrt(mean_square) or 1.0) / np.sqrt(max(1, len(given)))
         fitted = {name: Signal.fit(values, tau, spread) for name, (values, tau) in given.items()}
         return cls(fitted, _together(given, n))._checked(what)
 

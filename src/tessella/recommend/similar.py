@@ -23,40 +23,39 @@ class Unit(NamedTuple):
     """The index of unit factors, as of one version of the items."""
 
     items: Index
-    number: int  # of the version
+    made_for: "weakref.ref[Version]"
 
 
 class Similar:
-    """Finds the items most like some items, of an index that may change meanwhile. Any number of threads may ask.
+    """Finds the items most like some items. Any number of threads may ask, of any version of an index.
 
     Parameters
     ----------
-    index : Index
-        The items.
-    n_factors : int, default None
-        How many coordinates count; those behind, such as signals, do not. None is all.
+    n_factors : int
+        How many coordinates count; those behind, such as signals, do not.
 
     Examples
     --------
     >>> import numpy as np
     >>> import tessella as ts
     >>> from tessella.recommend.similar import Similar
-    >>> similar = Similar(ts.Index.build([[1.0, 0.0], [9.0, 9.0], [2.0, 0.2]]))
-    >>> similar.search([0], k=2).ids
+    >>> index = ts.Index.build([[1.0, 0.0], [9.0, 9.0], [2.0, 0.2]])
+    >>> similar = Similar(index.n_factors)
+    >>> similar.search(index._version, [0], k=2).ids
     array([[2, 1]])
-    >>> similar.search([0], k=2, metric="inner product").ids
+    >>> similar.search(index._version, [0], k=2, metric="inner product").ids
     array([[1, 2]])
     """
 
-    def __init__(self, index: Index, n_factors: int | None = None) -> None:
-        self._index = index
-        self._width = index.n_factors if n_factors is None else n_factors
+    def __init__(self, n_factors: int) -> None:
+        self._width = n_factors
         self._unit: Unit | None = None
         self._making = threading.Lock()
         _all.add(self)
 
     def search(
         self,
+        version: Version,
         items: Any,
         k: int = 10,
         *,
@@ -71,8 +70,10 @@ class Similar:
 
         Parameters
         ----------
+        version : Version
+            What is searched.
         items : ids
-            Items in the index. One id, not in a list, gives arrays of one dimension less.
+            Items that are there. One id, not in a list, gives arrays of one dimension less.
         k : int, default 10
             How many items to return for each.
         metric : "cosine" or "inner product", default "cosine"
@@ -93,13 +94,13 @@ class Similar:
         wanted = _checks.whole_number(k, "k", 1)
         single = _checks.may_be_id(items)
         ids = _checks.ids([items] if single else items, None, unique=False, name="items")
-        index = self._index if metric == "inner product" else self._unit_index(threads)
-        version = index._version
-        queries = np.zeros((len(ids), index.n_factors), np.float32)
+        version.same_kind(ids)
+        there = version if metric == "inner product" else self._unit_version(version, threads)
+        queries = np.zeros((len(ids), there.n_factors), np.float32)
         if len(ids):
-            queries[:, : self._width] = version.factors_at(version.positions_of(ids))[:, : self._width]
+            queries[:, : self._width] = there.factors_at(there.positions_of(ids))[:, : self._width]
         more = 0 if itself else 1
-        found = search(version, queries, wanted + more, Exact() if exact else None, exclude, allow, threads)
+        found = search(there, queries, wanted + more, Exact() if exact else None, exclude, allow, threads)
         if more:
             found = _without(found, ids)
         return SearchResult(*(array[0] for array in found.arrays().values())) if single else found
@@ -109,19 +110,17 @@ class Similar:
         """Memory of the index of unit factors; 0 before its first use."""
         return 0 if self._unit is None else self._unit.items.nbytes
 
-    def _unit_index(self, threads: int | None) -> Index:
-        """The index of unit factors of the items there are now."""
-        version = self._index._version
+    def _unit_version(self, version: Version, threads: int | None) -> Version:
+        """The unit factors of a version's items, ready to search: those of the last time, with what has changed."""
         unit = self._unit
-        if unit is not None and unit.number == version.number:
-            return unit.items
-        with self._making:
-            version, unit = self._index._version, self._unit
-            if unit is None or unit.number != version.number:
-                changed = None if unit is None else _followed(unit.items, version, self._width)
-                made = changed or _built(version, self._width, threads)
-                self._unit = unit = Unit(made, version.number)
-            return unit.items
+        if unit is None or unit.made_for() is not version:
+            with self._making:
+                unit = self._unit
+                if unit is None or unit.made_for() is not version:
+                    changed = None if unit is None else _followed(unit.items, version, self._width)
+                    made = _built(version, self._width, threads) if changed is None else changed
+                    self._unit = unit = Unit(made, weakref.ref(version))
+        return unit.items._version
 
     def _renew_lock(self) -> None:
         self._making = threading.Lock()
