@@ -5,6 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,12 +18,15 @@ from tessella.jobs.all_users import Output, checked_path
 from tessella.mapping.schema import Schema
 from tessella.recommend.all_users import recommended_to_all
 from tessella.recommend.answering import Variety, Wish, answered
-from tessella.recommend.asking import Asked, asked
+from tessella.recommend.asking import Asked, asked, item_ids, item_lists
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.cursors import Cursor, following
-from tessella.recommend.edition import Edition
+from tessella.recommend.edition import Edition, some_vectors
+from tessella.recommend.explaining import Reason, explained
+from tessella.recommend.fold_in import fold_in
 from tessella.recommend.seen import Seen
 from tessella.recommend.signals import Moment, Signals
+from tessella.recommend.similar import Similar, allowed_ids
 from tessella.recommend.storage import packed, unpacked
 from tessella.recommend.tables import Recommendations
 from tessella.recommend.users import Users, user_factors
@@ -31,8 +35,6 @@ from tessella.retrieval.plan import Method, Plan
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.versions import storage
 from tessella.versions.fingerprint import fingerprint
-
-_MEASURED = 2_000  # users that the plan is measured with
 
 
 class Recommender:
@@ -60,6 +62,7 @@ class Recommender:
         if not isinstance(edition, Edition):
             raise TypeError("a Recommender is made by Recommender.build(item_factors) or Recommender.load(path).")
         self._edition = edition
+        self._similar = Similar(edition.n_factors)
         self._writing = threading.Lock()
         _recommenders.add(self)
 
@@ -119,9 +122,9 @@ class Recommender:
         fitted = None if signals is None else Signals.fit(signals, factors)
         if queries is None and user_factors is not None and (method == "auto" or target_recall is not None):
             queries = _some(user_factors, n_factors) if method != "exact" else None
-        if queries is not None and fitted is not None:
-            asked_with = _checks.all_factors(queries, "queries", n_factors)
-            queries = np.hstack([asked_with, fitted.query_part(None, len(asked_with))])
+        measured = None if queries is None else _checks.all_factors(queries, "queries", n_factors)
+        if measured is not None and fitted is not None:
+            queries = np.hstack([measured, fitted.query_part(None, len(measured))])
         index = Index.build(
             factors if fitted is None else fitted.extend(factors),
             item_ids,
@@ -135,7 +138,7 @@ class Recommender:
         version = index._version
         users = Users.of(version, user_factors, user_ids, seen, n_factors)
         generation = fingerprint(factors, version.ids, None if users is None else users.digest())[:12]
-        return cls(Edition(version, users, known, fitted, generation, 0))
+        return cls(Edition(version, users, known, fitted, generation, 0).with_boosting(measured))
 
     def recommend(
         self,
@@ -221,25 +224,41 @@ class Recommender:
         array([3])
         """
         edition = self._edition
-        who = asked(edition, users, liked, like, dislike, regularization, alpha)
-        cursor = None if after is None else Cursor.of(after)
-        if cursor is not None:
-            cursor.check(edition.generation, who.digest())
-        wish = Wish(
-            k=k,
+        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
+        wish = replace(
+            wish,
             exclude_seen=exclude_seen,
             where=where,
             boosts=boosts,
             now=now,
             exclude=exclude,
             allow=allow,
-            cursor=cursor,
             interests=interests,
             variety=variety,
-            method=method if exact is False else short_form(method, exact),
             threads=threads,
         )
-        return _shown(edition, who, cursor, answered(edition, who, wish))
+        return _shown(edition, who, wish.cursor, answered(edition, who, wish))
+
+    def _question(
+        self,
+        edition: Edition,
+        users: Any,
+        liked: Any,
+        like: Any,
+        dislike: Any,
+        regularization: float,
+        alpha: float,
+        after: str | None,
+        k: int,
+        method: Method | None,
+        exact: bool,
+    ) -> tuple[Asked, Wish]:
+        """Who asks, and how, from which page on."""
+        who = asked(edition, users, liked, like, dislike, regularization, alpha)
+        cursor = None if after is None else Cursor.of(after)
+        if cursor is not None:
+            cursor.check(edition.generation, who.digest())
+        return who, Wish(k, cursor=cursor, method=method if exact is False else short_form(method, exact))
 
     def recommend_all(
         self,
@@ -275,7 +294,8 @@ class Recommender:
             As for `recommend`, for all users or for each of them, in the order of `user_ids`.
         out : path or callable, default None
             Where answers go, as for `Index.search_all`: None returns them, a callable gets them block by block after
-            the number of the first user, and a path is a folder to make. After an interruption, repeat the call to resume.
+            the number of the first user, and a path is a folder to make. After an interruption, repeat the call to
+            resume.
         overwrite, progress, threads
             As for `Index.search_all`.
 
@@ -321,6 +341,221 @@ class Recommender:
         found = recommended_to_all(edition, wish, path, take, overwrite=overwrite, progress=progress)
         everybody = Asked(np.zeros(0), single=False, users=users.ids)
         return None if found is None else _shown(edition, everybody, None, found)
+
+    def explain(
+        self,
+        users: Any = None,
+        item: int | str | None = None,
+        k: int = 10,
+        *,
+        liked: Any = None,
+        like: Any = None,
+        dislike: Any = None,
+        exclude_seen: bool = True,
+        where: Any = None,
+        boosts: Mapping[str, Any] | None = None,
+        now: Moment | None = None,
+        exclude: Any = None,
+        allow: Any = None,
+        after: str | None = None,
+        interests: Literal["best", "sum"] = "best",
+        method: Method | None = None,
+        exact: bool = False,
+        regularization: float = 0.01,
+        alpha: float = 1.0,
+    ) -> Reason:
+        """Why an item is, or is not, recommended to somebody.
+
+        Parameters
+        ----------
+        users : id or vector, default None
+            One user, as for `recommend`.
+        item : int or str
+            The item.
+        k, liked, like, dislike, exclude_seen, where, boosts, now, exclude, allow, after, interests, method, exact, regularization, alpha
+            As for `recommend`. Rules of variety are not looked at.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> items = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes={"title": ["Alien", "Brazil", "Cube"]})
+        >>> print(model.explain(0, item=0))
+        'Alien' (0) scores 2.
+        A search for 10 (exact) returns it as number 1.
+        Of what the user has seen or named, most like it by cosine: 'Cube' (2) (0.71).
+        >>> print(model.explain(0, item=2))
+        'Cube' (2) scores 3.
+        It is left out: the user has seen it, or named it.
+        """  # noqa: E501
+        edition = self._edition
+        if item is None:
+            raise ValueError("item is missing; pass the id of the item to explain.")
+        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
+        wish = replace(
+            wish,
+            exclude_seen=exclude_seen,
+            where=where,
+            boosts=boosts,
+            now=now,
+            exclude=exclude,
+            allow=allow,
+            interests=interests,
+        )
+        return explained(edition, who, wish, item)
+
+    def similar(
+        self,
+        items: Any,
+        k: int = 10,
+        *,
+        metric: Literal["cosine", "inner product"] = "cosine",
+        where: Any = None,
+        exclude: Any = None,
+        allow: Any = None,
+        exact: bool = False,
+        threads: int | None = None,
+    ) -> Recommendations:
+        """Find the items most like each of some items, themselves left out.
+
+        Parameters
+        ----------
+        items : id, or sequence of ids
+            Items that are there.
+        k : int, default 10
+            How many items to return for each.
+        metric : "cosine" or "inner product", default "cosine"
+            Cosine has an index of unit factors, made on first use and again after changes; `memory` has its size.
+            Inner products favour long factors, so what is popular.
+        where
+            As for `recommend`.
+        exclude, allow
+            As for `Index.search`, in any form but a prepared filter.
+        exact : bool, default False
+            Whether answers must be the true top k.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0], [9.0, 9.0], [2.0, 0.2]], item_ids=["a", "b", "c"])
+        >>> model.similar("a", k=2).ids
+        array(['c', 'b'], dtype=object)
+        >>> model.similar("a", k=2, metric="inner product").ids
+        array(['b', 'c'], dtype=object)
+        """
+        edition = self._edition
+        single = _checks.may_be_id(items)
+        named = _checks.ids([items] if single else items, None, unique=False, name="items")
+        if where is not None:
+            allow = allowed_ids(edition.version, edition.mask_of(where), allow, len(named))
+        found = self._similar.search(
+            edition.version,
+            items,
+            k,
+            metric=metric,
+            exact=exact,
+            exclude=exclude,
+            allow=allow,
+            threads=threads,
+        )
+        titles = edition.titles if edition.titled else None
+        asked_for = named[0] if single else named
+        return Recommendations(found, asked_for, edition.generation, edition.number, titles, None, who="like")
+
+    def fold_in(
+        self, items: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
+    ) -> NDArray[np.float32]:
+        """The vector of somebody who was not in training, from the items liked.
+
+        One least-squares step, as implicit's `recalculate_user` takes it. For a model trained by ALS with the same
+        `regularization` and `alpha` it is the vector that training would give next. For other models it is a ridge
+        approximation: the direction is sensible, the length is not that of trained users.
+
+        Parameters
+        ----------
+        items : sequence of ids, mapping of ids to weights, or a list of these for several people
+            What was liked, each item once.
+        weights : array_like of shape (n,), default None
+            How much, for one sequence of ids; None is 1. A negative weight is a dislike.
+        regularization : float, default 0.01
+            What is added to the diagonal. Larger values give shorter vectors, nearer to what everybody likes.
+        alpha : float, default 1.0
+            What weights are multiplied by. Larger values follow the likes more closely.
+
+        Returns
+        -------
+        vector : ndarray of float32, shape (n_factors,), or (n, n_factors) for several people
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> model.fold_in([0], regularization=0.5, alpha=10)
+        array([ 0.9009009 , -0.36036035], dtype=float32)
+        """
+        edition = self._edition
+        lists, single = item_lists(items, "items")
+        if weights is not None:
+            if not single or lists[0][1] is not None:
+                raise ValueError("weights go with one sequence of ids; pass mappings of ids to weights for several.")
+            lists = [(lists[0][0], np.asarray(weights))]
+        vectors = [edition.fold_in(ids, own, regularization, alpha) for ids, own in lists]
+        return vectors[0] if single else np.stack(vectors)
+
+    def fold_in_item(
+        self, users: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
+    ) -> NDArray[np.float32]:
+        """The factor of a new item, from the users who liked it: what `fold_in` is for users.
+
+        Parameters
+        ----------
+        users : sequence of ids
+            Who liked it, each user once.
+        weights, regularization, alpha
+            As for `fold_in`.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> model.add_items([model.fold_in_item([0], regularization=0.5, alpha=10)], ids=[1])
+        """
+        known = self._edition.known_users()
+        ids = item_ids(users, "users")
+        if not len(ids):
+            raise ValueError("nobody liked the item, but at least 1 user is needed to fold it in.")
+        return fold_in(
+            known.factors_of(known.rows_of(ids)), weights, known.gram, regularization=regularization, alpha=alpha
+        )
+
+    def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
+        """Select the method again without rebuilding: as `Index.tune`, measured with users unless queries are passed.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            Vectors to measure with; None takes some of the users, or makes some from the items.
+        target_recall, k
+            As for `Index.tune`.
+        """
+        with self._writing:
+            self._swap(self._edition.tuned(queries, target_recall, k))
+            return self._edition.version.plan
+
+    def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
+        """Fit index and signals anew to the items there are. Answers go on meanwhile; other changes wait.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            As for `tune`.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+        """
+        with self._writing:
+            self._swap(self._edition.rebuilt(queries, threads))
 
     def add_items(
         self, item_factors: ArrayLike, ids: ArrayLike, *, attributes: Any = None, signals: Any = None
@@ -514,6 +749,7 @@ class Recommender:
             "seen": None if users is None else users.seen,
             "attributes": self._edition.attributes,
             "signals": self._edition.signals,
+            "unit factors": self._similar,
         }
         return self._edition.version.memory() | {name: part.nbytes for name, part in parts.items() if part is not None}
 
@@ -628,9 +864,7 @@ def _some(given: ArrayLike, n_factors: int) -> NDArray[Any] | None:
     array = _checks.numbers(given, "user_factors")
     if array.ndim not in (2, 3) or not array.size or array.shape[-1] != n_factors:
         return None  # refused later, in a sentence of its own
-    step = max(1, len(array) // _MEASURED)
-    taken = np.asarray(array[::step]).reshape(-1, n_factors)[:_MEASURED]
-    return taken if taken.any() and np.isfinite(taken).all() else None
+    return some_vectors(array)
 
 
 def _new_factors(given: ArrayLike | None, edition: Edition, n: int) -> NDArray[Any] | None:

@@ -143,17 +143,24 @@ def _searched(
     """The top k of all that may answer; of several vectors, by the best score with any."""
     version = edition.version
     if queries.ndim == 2:
-        return search(version, queries[0] if single else queries, k, wish.method, None, row_filter, wish.threads)
+        return _search(edition, queries[0] if single else queries, k, wish, row_filter)
     # A vector of zeros is none, unless there is no other.
     there: NDArray[np.bool_] = np.asarray(queries[..., : edition.n_factors].any(axis=2))
     there[~there.any(axis=1), 0] = True
     found = []
     for number in range(queries.shape[1]):
         own = np.ascontiguousarray(queries[:, number])
-        each = search(version, own, k, wish.method, None, row_filter, wish.threads)
+        each = _search(edition, own, k, wish, row_filter)
         each.scores[~there[:, number]] = -np.inf
         found.append(each)
     return merged(version, found, k)
+
+
+def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
+    """The top k for one vector or many; those with boosts have plans of their own."""
+    if wish.boosts and edition.boosting is not None:
+        return edition.boosting.search(edition.version, queries, k, wish.method, row_filter, wish.threads)
+    return search(edition.version, queries, k, wish.method, None, row_filter, wish.threads)
 
 
 def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:

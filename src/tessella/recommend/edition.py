@@ -13,6 +13,7 @@ from tessella import _checks
 from tessella._cached import cached
 from tessella.index import Index
 from tessella.recommend.attributes import Attributes
+from tessella.recommend.boosting import Boosting
 from tessella.recommend.conditions import Condition
 from tessella.recommend.fold_in import Gram, fold_in
 from tessella.recommend.signals import Signals
@@ -21,6 +22,7 @@ from tessella.search.filters import PreparedFilter
 from tessella.versions.version import Version
 
 MOST_CONDITIONS = 256  # that are kept as bits, for each edition
+MEASURED = 2_000  # vectors of users that plans are measured with
 TITLE = "title"
 
 
@@ -34,6 +36,7 @@ class Edition:
     signals: Signals | None
     generation: str  # which model this is, whatever has changed since
     number: int  # how many changes led here
+    boosting: Boosting | None = None  # how searches with boosts are planned
 
     @cached
     def n_factors(self) -> int:
@@ -55,6 +58,12 @@ class Edition:
     def _kept(self) -> "OrderedDict[str, PreparedFilter]":
         """The filters of the last conditions, by their text; they hold no reference to this edition."""
         return OrderedDict()
+
+    def mask_of(self, where: Any) -> NDArray[np.bool_]:
+        """The entries that a condition is true of."""
+        if self.attributes is None:
+            raise ValueError("where needs attributes of items, but the recommender has none; build it with attributes.")
+        return Condition.of(where, self.attributes).mask(self.attributes)
 
     def filter_of(self, where: Any) -> PreparedFilter:
         """The items that a condition lets answer, as bits that are made once."""
@@ -132,6 +141,47 @@ class Edition:
             if name in vars(self):
                 vars(after)[name] = vars(self)[name]
         return after
+
+    def tuned(self, queries: ArrayLike | None, target_recall: float, k: int) -> "Edition":
+        """The edition with its searches planned anew."""
+        asked = self._measured_with(queries)
+        version = changed(self.version, lambda index: index.tune(asked, target_recall, k))
+        return self._planned(replace(self, version=version, number=self.number + 1), asked)
+
+    def rebuilt(self, queries: ArrayLike | None, threads: int | None) -> "Edition":
+        """The edition with everything fitted anew to the items there are."""
+        asked = self._measured_with(queries)
+        before = self
+        if self.signals is not None and self.version.n_live:
+            signals = self.signals.refitted(self.factors())
+            extended = signals.extend(self.factors())
+            version = changed(self.version, lambda index: index.update(extended, self.version.ids))
+            before = replace(self, signals=signals, version=version)
+        version = changed(before.version, lambda index: index.rebuild(queries=asked, threads=threads))
+        return self._planned(replace(before, version=version, number=self.number + 1), asked)
+
+    def _measured_with(self, queries: ArrayLike | None) -> NDArray[np.float32] | None:
+        """Queries to measure plans with, those passed or some users, with zeros for signals; None where there are none.
+
+        An index whose searches are exact has nothing to measure.
+        """
+        if queries is None:
+            factors = None if self.users is None else self.users.factors
+            queries = None if factors is None else some_vectors(factors)
+        if queries is None:
+            return None
+        asked = _checks.all_factors(queries, "queries", self.n_factors)
+        return asked if self.signals is None else np.hstack([asked, self.signals.query_part(None, len(asked))])
+
+    def _planned(self, after: "Edition", asked: NDArray[np.float32] | None) -> "Edition":
+        """An edition with plans for boosts, measured with queries that have zeros for signals."""
+        return after.with_boosting(None if asked is None else asked[:, : self.n_factors])
+
+    def with_boosting(self, queries: NDArray[np.float32] | None) -> "Edition":
+        """The same edition, with the plans of searches with boosts."""
+        if self.signals is None or not self.signals.names:
+            return self
+        return replace(self, boosting=Boosting.measured(self.version, len(self.signals.names), queries))
 
     def with_items(self, item_factors: ArrayLike, ids: ArrayLike, attributes: Any, signals: Any) -> "Edition":
         """The edition with new items."""
@@ -211,6 +261,13 @@ def changed(version: Version, change: Callable[[Index], Any]) -> Version:
     index = Index(version)
     change(index)
     return index._version
+
+
+def some_vectors(factors: NDArray[Any]) -> NDArray[Any] | None:
+    """Vectors of some users, spread over all of them, to measure with; None if they tell nothing."""
+    step = max(1, len(factors) // MEASURED)
+    taken = np.asarray(factors[::step]).reshape(-1, factors.shape[-1])[:MEASURED]
+    return taken if taken.any() and np.isfinite(taken).all() else None
 
 
 def _given(data: Any, names: Any, what: str) -> Any:

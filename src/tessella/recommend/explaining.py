@@ -73,8 +73,11 @@ class Reason:
         return tuple(made)
 
     def _made_of(self) -> str:
-        boosts = [f"{value:.6g} from {name}" for name, value in self.parts.items() if name != "factors"]
-        return f": {', '.join([f'{self.parts["factors"]:.6g} from the factors', *boosts])}" if boosts else ""
+        if len(self.parts) == 1:
+            return ""
+        return ": " + ", ".join(
+            f"{value:.6g} from {'the factors' if name == 'factors' else name}" for name, value in self.parts.items()
+        )
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -104,9 +107,7 @@ def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reaso
     for name in wish.boosts or ():
         own = {name: wish.boosts[name]}
         parts[name] = float(signals_of(edition).boost(own, 1, wish.now, entry)[0, 0])
-    found = explain(
-        version, query, item[0].item(), position, wish.k, wish.method, None, filtered(edition, asked, wish)
-    )
+    found = explain(version, query, item[0].item(), position, wish.k, wish.method, None, filtered(edition, asked, wish))
     return Reason(
         item=item[0].item(),
         title=edition.titles(item)[0] if edition.titled else None,
@@ -153,6 +154,4 @@ def _near(edition: Edition, asked: Asked, item: NDArray[Any]) -> tuple[tuple[int
     cosines = np.divide(theirs @ own, lengths, out=np.zeros(len(theirs)), where=lengths > 0)
     best = np.argsort(-cosines, kind="stable")[:NEAR]
     titles = edition.titles(ids[best]) if edition.titled else [None] * len(best)
-    return tuple(
-        (ids[at].item(), title, float(cosines[at])) for at, title in zip(best.tolist(), titles, strict=True)
-    )
+    return tuple((ids[at].item(), title, float(cosines[at])) for at, title in zip(best.tolist(), titles, strict=True))

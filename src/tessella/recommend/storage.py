@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella.recommend.attributes import Attributes
+from tessella.recommend.boosting import Boosting
 from tessella.recommend.edition import Edition
 from tessella.recommend.seen import Seen
 from tessella.recommend.signals import Signals
@@ -31,6 +32,7 @@ def packed(edition: Edition) -> tuple[Arrays, dict[str, object]]:
         "users": None,
         "attributes": None if edition.attributes is None else edition.attributes.facts(),
         "signals": None if edition.signals is None else edition.signals.facts(),
+        "boosting": None if edition.boosting is None else edition.boosting.to_json(),
     }
     if edition.users is not None:
         own, facts["users"] = _users_packed(edition.users, edition.version)
@@ -55,7 +57,11 @@ def unpacked(arrays: Arrays, facts: dict[str, Any], name: str) -> Edition:
         if facts["signals"] is not None:
             signals = Signals.from_arrays(_of("signals", arrays), facts["signals"])
         number = _checks.whole_number(facts["number"], "number", 0)
-        return _checked(Edition(version, users, attributes, signals, str(facts["generation"]), number))
+        boosting = None
+        if facts["boosting"] is not None and signals is not None:
+            tiled = version.fitted.tiling is not None
+            boosting = Boosting.from_json(facts["boosting"], len(signals.names), tiled=tiled)
+        return _checked(Edition(version, users, attributes, signals, str(facts["generation"]), number, boosting))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
 
