@@ -43,8 +43,9 @@ class Cursor:
             raise TypeError(f"after is a {type(text).__name__}, but must be the text that `next` of a page is.")
         try:
             data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-            content = zlib.decompressobj().decompress(data, _MOST_BYTES).decode("utf-8", "surrogatepass")
-            generation, version, asked, shown = json.loads(content)
+            unpacking = zlib.decompressobj()
+            content = unpacking.decompress(data, _MOST_BYTES).decode("utf-8", "surrogatepass")
+            generation, version, asked, shown = json.loads(content if unpacking.eof else "")
         except (binascii.Error, zlib.error, RecursionError, TypeError, ValueError):
             raise ValueError(_DAMAGED) from None
         lists = tuple(tuple(ids) for ids in shown if isinstance(ids, list)) if isinstance(shown, list) else ()
