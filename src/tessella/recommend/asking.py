@@ -1,7 +1,7 @@
 """Asking: from what a caller passes as users, vectors or likes to the vectors to search with, and whose they are."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
     if _checks.is_sparse(users):
         raise TypeError("users is a SciPy sparse matrix, but must be ids of users or vectors; pass likes as liked=.")
     if isinstance(users, np.ndarray):
-        if users.dtype.kind == "f" and users.size or users.ndim > 1:
+        if (users.dtype.kind == "f" and users.size) or users.ndim > 1:
             return None
     elif isinstance(users, list | tuple | range) or hasattr(users, "__array__"):
         if any(isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users):
@@ -161,7 +161,10 @@ def _with_seen(
     return together, np.concatenate([their_weights[old].astype(np.float64), own])
 
 
-def item_lists(given: Any, name: str) -> tuple[list[tuple[NDArray[Any], NDArray[np.float64] | None]], bool]:
+Likes: TypeAlias = tuple[NDArray[Any], NDArray[np.float64] | None]  # ids, and perhaps weights
+
+
+def item_lists(given: Any, name: str) -> tuple[list[Likes], bool]:
     """Items and perhaps weights, for one or for each of several; and whether it was one."""
     if isinstance(given, Mapping):
         return [_weighted(given, name)], True
@@ -171,8 +174,9 @@ def item_lists(given: Any, name: str) -> tuple[list[tuple[NDArray[Any], NDArray[
         raise TypeError(f"{name} is a {type(given).__name__}, but must be a sequence of ids.")
     values = list(given)
     if values and all(isinstance(value, Mapping) or _checks.is_sequence(type(value)) for value in values):
-        parts = [_weighted(v, name) if isinstance(v, Mapping) else (item_ids(v, name), None) for v in values]
-        return parts, False
+        return [
+            _weighted(own, name) if isinstance(own, Mapping) else (item_ids(own, name), None) for own in values
+        ], False
     return [(item_ids(values, name), None)], True
 
 
@@ -184,7 +188,7 @@ def item_ids(values: Any, name: str) -> NDArray[Any]:
     return checked
 
 
-def _weighted(given: Mapping[Any, Any], name: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _weighted(given: Mapping[Any, Any], name: str) -> Likes:
     """Items with weights."""
     weights = _checks.numbers(list(given.values()) or np.zeros(0), f"weights of {name}").astype(np.float64)
     return item_ids(list(given), name), weights

@@ -1,5 +1,6 @@
 """Similar items: by inner product in the index itself, by cosine in an index of unit factors made on first use."""
 
+import itertools
 import os
 import threading
 import weakref
@@ -13,6 +14,7 @@ from tessella.index import Index
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Exact
 from tessella.search.route import search
+from tessella.search.selections import selection
 from tessella.versions.version import Version
 
 METRICS = ("cosine", "inner product")
@@ -157,6 +159,19 @@ def _followed(index: Index, version: Version, width: int) -> Index | None:
     if not there.all():
         after.add(factors[~there], version.ids[~there])
     return after if np.array_equal(after.ids, version.ids) else None  # an item came back, and ties would differ
+
+
+def allowed_ids(version: Version, mask: NDArray[np.bool_], allow: Any, n: int) -> Any:
+    """What may answer n queries, as `allow` takes it: the items of a mask that are also allowed otherwise."""
+    if allow is None:
+        return mask, version.ids
+    read = selection(version, allow, "allow", n)
+    rows, starts = read.rows(version)
+    entries = np.searchsorted(version.live_rows, rows)
+    if read.n_queries is None:
+        return version.ids[entries[mask[entries]]]
+    parts = [entries[begin:end] for begin, end in itertools.pairwise(starts)]
+    return [version.ids[part[mask[part]]] for part in parts]
 
 
 def unit_factors(version: Version, width: int) -> NDArray[np.float32]:
