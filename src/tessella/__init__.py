@@ -16,6 +16,11 @@ from tessella.mapping.tessellation import (
     RandomTessellation,
     Ternary,
 )
+from tessella.recommend.explaining import Reason
+from tessella.recommend.signals import Decaying
+from tessella.recommend.tables import Recommendations
+from tessella.recommend.variety import at_most, diversify
+from tessella.recommender import Live, Recommender
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Exact, Plan, Slots, Tiles
 from tessella.retrieval.tiles import LearnedTiles
@@ -27,16 +32,21 @@ __all__ = [
     "CoordinateTessellation",
     "CounterTree",
     "DAry",
+    "Decaying",
     "Exact",
     "ExplicitTessellation",
     "Index",
     "LearnedTiles",
+    "Live",
     "NumberedTessellation",
     "OneHot",
     "ParseTree",
     "Plan",
     "PreparedFilter",
     "RandomTessellation",
+    "Reason",
+    "Recommendations",
+    "Recommender",
     "Schema",
     "SearchResult",
     "SlotMap",
@@ -44,7 +54,9 @@ __all__ = [
     "SparseMap",
     "Ternary",
     "Tiles",
+    "at_most",
     "datasets",
+    "diversify",
     "exact_search",
     "show_config",
 ]
