@@ -16,6 +16,8 @@ from tessella.mapping.tessellation import (
     RandomTessellation,
     Ternary,
 )
+from tessella.recommend.tables import Recommendations
+from tessella.recommender import Live, Recommender
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Exact, Plan, Slots, Tiles
 from tessella.retrieval.tiles import LearnedTiles
@@ -31,12 +33,15 @@ __all__ = [
     "ExplicitTessellation",
     "Index",
     "LearnedTiles",
+    "Live",
     "NumberedTessellation",
     "OneHot",
     "ParseTree",
     "Plan",
     "PreparedFilter",
     "RandomTessellation",
+    "Recommendations",
+    "Recommender",
     "Schema",
     "SearchResult",
     "SlotMap",

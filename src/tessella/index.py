@@ -183,7 +183,7 @@ class Index:
             ids, scores, n_scored, certified; unpacks as ids, scores. Higher scores first; among equal ones, the item
             that came first. To a query of zeros, the items that came first answer, with a score of 0.
         """
-        how = method if exact is False else _short_form(method, exact)
+        how = method if exact is False else short_form(method, exact)
         found = search(self._version, queries, k, how, exclude, allow, threads)
         if self._traffic is not None:
             self._keep(queries)
@@ -299,7 +299,7 @@ class Index:
             self._version,
             user_factors,
             k,
-            method=method if exact is False else _short_form(method, exact),
+            method=method if exact is False else short_form(method, exact),
             exclude=exclude,
             allow=allow,
             out=out,
@@ -388,7 +388,7 @@ class Index:
         factor = _checks.all_factors(array[None], "query", version.fitted.n_factors)
         _checks.products_fit(factor, version.longest, "query")
         item = _checks.ids([item_id], 1)
-        how = method if exact is False else _short_form(method, exact)
+        how = method if exact is False else short_form(method, exact)
         position = int(version.positions_of(item)[0])
         return explain(version, factor[0], item[0].item(), position, k, how, exclude, allow)
 
@@ -775,7 +775,7 @@ def _tiles_of(method: object) -> LearnedTiles | None:
     raise TypeError(f"method is a {kind}, but must be 'auto', 'exact', 'tiles' or a tessella.LearnedTiles.")
 
 
-def _short_form(method: Method | None, exact: bool) -> Method | None:
+def short_form(method: Method | None, exact: bool) -> Method | None:
     """The method that `exact` stands for."""
     _checks.true_or_false(exact, "exact")
     if exact and method is not None and not isinstance(method, Exact):

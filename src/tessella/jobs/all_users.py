@@ -72,14 +72,23 @@ class Users:
 
     def per_block(self, version: Version, k: int) -> int:
         """How many users a block holds: fewer where each takes more memory."""
-        n_factors = self.factors.shape[1]
-        an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
-        a_user = n_factors * (self.factors.itemsize + 8) + k * (24 + an_id)
+        a_user = self.factors.shape[1] * (self.factors.itemsize + 8) + answer_bytes(version, k)
         if self.exclude is not None and self.exclude.n_queries is not None:
             a_user += 48 * self.exclude.n_entries // max(1, len(self))
-        most = max(method.queries_per_call for method in METHODS)
-        users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
-        return users if users < most else users - users % most
+        return users_per_block(a_user)
+
+
+def answer_bytes(version: Version, k: int) -> int:
+    """About what the answers to a user take while they are made."""
+    an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
+    return k * (24 + an_id)
+
+
+def users_per_block(a_user: int) -> int:
+    """How many users a block holds, if each takes so many bytes."""
+    most = max(method.queries_per_call for method in METHODS)
+    users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
+    return users if users < most else users - users % most
 
 
 def search_all(
@@ -96,7 +105,7 @@ def search_all(
     threads: int | None,
 ) -> SearchResult | None:
     """`Index.search_all` over one version of the index."""
-    path = _path(out, overwrite, progress)
+    path = checked_path(out, overwrite, progress)
     users = Users.of(version, user_factors, exclude, allow)
 
     def answer(some: slice) -> SearchResult:
@@ -105,31 +114,58 @@ def search_all(
     none = answer(slice(0, 0))  # refuses what it would refuse later
     k = none.ids.shape[1]
     per_block = users.per_block(version, k)
-    blocks = cut(len(users), per_block)
-    for some in blocks:
+    for some in cut(len(users), per_block):
         users.check(version, some)
+    digest = functools.partial(users.digest, version)
+    job = Job(version, len(users), per_block, none, answer, digest)
     if path is not None:
-        request = _request(version, users, k, method)
-        if version.text_ids:
-            none.ids = none.ids.astype(_text_kind(version))
-        asked = functools.partial(users.digest, version)
-        with answer_folder.opened(path, request, none, asked, per_block=per_block, overwrite=overwrite) as folder:
-            with bar(len(users), begun=folder.done.n_users, shown=progress) as advance:
+        return job.into_folder(path, _request(version, users, k, method), overwrite=overwrite, progress=progress)
+    return job.into_memory(out if callable(out) else None, progress=progress)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Answers for many users, a block at a time."""
+
+    version: Version
+    n_users: int
+    per_block: int
+    kinds: SearchResult  # no answers, of the right types and widths
+    answer: Callable[[slice], SearchResult]  # to some users
+    digest: Callable[[slice], str]  # of what is asked for some users
+
+    def into_folder(
+        self, path: Path, request: dict[str, Any], *, overwrite: bool, progress: bool | None
+    ) -> SearchResult:
+        """Write the answers to a folder, or resume that; they come back memory-mapped."""
+        kinds = SearchResult(*self.kinds.arrays().values())
+        if self.version.text_ids:
+            kinds.ids = kinds.ids.astype(_text_kind(self.version))
+        with answer_folder.opened(
+            path, request, kinds, self.digest, per_block=self.per_block, overwrite=overwrite
+        ) as folder:
+            with bar(self.n_users, begun=folder.done.n_users, shown=progress) as advance:
                 for some in folder.left():
-                    folder.put(some, asked(some), answer(some))
+                    folder.put(some, self.digest(some), self.answer(some))
                     advance(some.stop - some.start)
             return folder.finish(overwrite=overwrite)
-    n_kept = 0 if callable(out) else len(users)
-    result = SearchResult(*(np.empty((n_kept, *part.shape[1:]), part.dtype) for part in none.arrays().values()))
-    take = out if callable(out) else functools.partial(_fill, result)
-    with bar(len(users), shown=progress) as advance:
-        for some in blocks:
-            take(some.start, answer(some))
-            advance(some.stop - some.start)
-    return None if callable(out) else result
+
+    def into_memory(
+        self, out: Callable[[int, SearchResult], object] | None, *, progress: bool | None
+    ) -> SearchResult | None:
+        """Pass the answers on, block after block, or return them all."""
+        n_kept = 0 if out is not None else self.n_users
+        empty = (np.empty((n_kept, *part.shape[1:]), part.dtype) for part in self.kinds.arrays().values())
+        result = SearchResult(*empty)
+        take = functools.partial(_fill, result) if out is None else out
+        with bar(self.n_users, shown=progress) as advance:
+            for some in cut(self.n_users, self.per_block):
+                take(some.start, self.answer(some))
+                advance(some.stop - some.start)
+        return result if out is None else None
 
 
-def _path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
+def checked_path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
     """Where answers are to be written, if they are, and can be."""
     _checks.true_or_false(overwrite, "overwrite")
     if progress is not None:
@@ -155,9 +191,14 @@ def _request(version: Version, users: Users, k: int, method: Method | None) -> d
         "index": index_fingerprint(version),
         "n_users": len(users),
         "k": k,
-        "method": None if method is None else {"name": method.name, **asdict(method)},
+        "method": method_facts(method),
         **own,
     }
+
+
+def method_facts(method: Method | None) -> dict[str, Any] | None:
+    """A method in plain values."""
+    return None if method is None else {"name": method.name, **asdict(method)}
 
 
 def _fill(result: SearchResult, first: int, found: SearchResult) -> None:

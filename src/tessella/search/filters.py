@@ -13,7 +13,7 @@ from tessella._packing import LOW_HALF
 from tessella._reference import Lists
 from tessella._threads import cut
 from tessella.retrieval.engine import Filter
-from tessella.search.selections import Selection, rows_less, selection
+from tessella.search.selections import Selection, Union, rows_less, selection
 from tessella.versions.version import Version
 
 MOST_REPEATED = 1024  # rows excluded for all queries that are listed for each, rather than left without a bit
@@ -165,11 +165,38 @@ class _Part(NamedTuple):
         return self if self.starts is None else self._replace(starts=self.starts[queries.start : queries.stop + 1])
 
 
+class Several(NamedTuple):
+    """Selections and prepared filters that hold at once: all that is excluded, or what all of them allow."""
+
+    values: "tuple[Given, ...]"
+
+
 Given: TypeAlias = Selection | PreparedFilter
 
 
+def all_allowed(values: "list[Given]") -> "Given | Several | None":
+    """One value to pass as `allow` for several, all of which must allow an item; None for none."""
+    return None if not values else values[0] if len(values) == 1 else Several(tuple(values))
+
+
+def all_excluded(values: "list[Given]", n_queries: int) -> "Given | Several | None":
+    """One value to pass as `exclude` for several, of which lists for each query become one; None for none."""
+    lists: list[Selection] = []
+    others: list[Given] = []
+    for value in values:
+        if isinstance(value, PreparedFilter) or not (n_queries == 1 or value.n_queries is not None):
+            others.append(value)
+        else:
+            lists.append(value)
+    if lists:
+        others.append(lists[0] if len(lists) == 1 else Union(tuple(lists), n_queries))
+    return None if not others else others[0] if len(others) == 1 else Several(tuple(others))
+
+
 def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Filter | LazyFilter:
-    """The rows that may answer each of some queries."""
+    """The rows that may answer each of some queries; a filter that was made before is passed as `allow` alone."""
+    if isinstance(allow, Filter | LazyFilter):
+        return allow
     alone = allow if exclude is None else exclude if allow is None else None
     shared: Filter | None = None  # looked up before
     if isinstance(alone, PreparedFilter):
@@ -179,23 +206,29 @@ def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Fi
             return shared
     elif isinstance(allow, PreparedFilter):
         shared = allow.shared(version)
-    if not (exclude is None or isinstance(exclude, PreparedFilter)) and (allow is None or shared is not None):
+    if not (exclude is None or isinstance(exclude, PreparedFilter | Several)) and (allow is None or shared is not None):
         listed = _listed(version, n_queries, exclude)
         if listed is not None:
             return listed if shared is None else listed._replace(allowed=shared.allowed, n_allowed=shared.n_allowed)
     parts: list[_Part] = []
     own: Selection | None = None  # a long list for each query is best not resolved for all of them at once
-    for name, value in (("exclude", exclude), ("allow", allow)):
+    for name, value in [*_each("exclude", exclude), *_each("allow", allow)]:
         if isinstance(value, PreparedFilter):
             _check_use(value, name, n_queries)
             parts += value.parts(version)
-        elif value is not None:
+        else:
             read = selection(version, value, name, n_queries)
             if name == "allow" and read.n_queries is not None:
                 own = _warned(version, read) if n_queries > 1 else read
             else:
                 parts.append(_Part.of(version, name, read))
     return _combined(version, n_queries, parts, own)
+
+
+def _each(name: str, value: Any) -> list[tuple[str, Any]]:
+    """The parts of what was passed by one name."""
+    values = () if value is None else value.values if isinstance(value, Several) else (value,)
+    return [(name, part) for part in values]
 
 
 def _listed(version: Version, n_queries: int, exclude: Any) -> Filter | None:
@@ -228,11 +261,11 @@ def _listed_for_one(version: Version, exclude: Any) -> Filter | None:
     return None if 2 * unknown > len(ids) else Filter(None, 0, rows, starts, only=False)
 
 
-def given(version: Version, value: Any, name: str, n_queries: int) -> Given | None:
+def given(version: Version, value: Any, name: str, n_queries: int) -> Any:
     """What a caller passed as `exclude` or `allow`, to be cut into parts; warns of unknown ids, once for all parts."""
     if isinstance(value, PreparedFilter):
         _check_use(value, name, n_queries)
-    if value is None or isinstance(value, PreparedFilter):
+    if value is None or isinstance(value, PreparedFilter | Filter | LazyFilter):
         return value
     return _warned(version, selection(version, value, name, n_queries))
 

@@ -249,20 +249,98 @@ class Mask:
 
     def kept(self, version: Version) -> Columns:
         """The same in arrays that no one else writes to, for any later version."""
-        return self._columns().kept(version)
+        return self.columns_named().kept(version)
 
     def rows(self, version: Version, without: Lists | None = None) -> Lists:
         """The rows of each list, ascending and each once, less those of another list for each."""
-        return self._columns().rows(version, without)
+        return self.columns_named().rows(version, without)
 
-    def _columns(self) -> Columns:
+    def columns_named(self) -> Columns:
+        """The columns where it is true."""
         starts = None if self.mask.ndim == 1 else _starts(np.count_nonzero(self.mask, axis=1))
         return Columns(
             _indices(np.nonzero(self.mask)[-1]), starts, self.mask.shape[-1], self.name, self.ids, self.quiet
         )
 
 
-Selection: TypeAlias = Ids | Sequences | Columns | Mask
+@dataclass(frozen=True)
+class Known:
+    """Columns whose rows in one version are known, so that no id is looked up."""
+
+    columns: NDArray[Any]  # int32 or int64
+    starts: NDArray[np.int64]  # (n_queries + 1) where each begins
+    row_of_column: NDArray[np.int64]  # -1 where the item is not there
+    quiet: bool = True  # items that are gone are passed over
+
+    @property
+    def n_queries(self) -> int:
+        """For how many queries there is a list."""
+        return len(self.starts) - 1
+
+    @property
+    def n_entries(self) -> int:
+        """How many columns there are, in all lists."""
+        return int(self.starts[-1] - self.starts[0])
+
+    def of_queries(self, queries: slice) -> Self:
+        """The part for some of the queries."""
+        return replace(self, starts=self.starts[queries.start : queries.stop + 1])
+
+    def check(self, version: Version) -> None:
+        """Nothing can be wrong with columns that are known."""
+
+    def kept(self, version: Version) -> Self:  # noqa: ARG002
+        """The same: no one else writes to it."""
+        return self
+
+    def rows(self, version: Version, without: Lists | None = None) -> Lists:  # noqa: ARG002
+        """The rows of each list, ascending and each once, less those of another list for each."""
+        rows, row_starts = np.empty(self.n_entries, np.int64), np.empty(len(self.starts), np.int64)
+        core().kernels.list_columns(self.columns, self.starts, self.row_of_column, without, rows, row_starts)
+        return rows[: row_starts[-1]], row_starts
+
+
+@dataclass(frozen=True)
+class Union:
+    """What several selections name together: for each query, or, of one query, also for all."""
+
+    parts: "tuple[Selection, ...]"
+    n_queries: int
+    quiet: bool = True
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries there are, in all lists."""
+        return sum(part.n_entries for part in self.parts)
+
+    def of_queries(self, queries: slice) -> Self:
+        """The part for some of the queries."""
+        parts = tuple(part.of_queries(queries) for part in self.parts)
+        return replace(self, parts=parts, n_queries=queries.stop - queries.start)
+
+    def check(self, version: Version) -> None:
+        """Refuse what cannot be in the index."""
+        for part in self.parts:
+            part.check(version)
+
+    def kept(self, version: Version) -> Self:
+        """The same in arrays that no one else writes to, for any later version."""
+        return replace(self, parts=tuple(part.kept(version) for part in self.parts))
+
+    def rows(self, version: Version, without: Lists | None = None) -> Lists:
+        """The rows of each list, ascending and each once, less those of another list for each."""
+        lists = [part.rows(version) for part in self.parts]
+        starts = np.add.reduce([starts for _, starts in lists])
+        rows = np.empty(int(starts[-1]), np.int64)
+        at = starts[:-1].copy()  # where the next of each list goes
+        for own, own_starts in lists:
+            sizes = np.diff(own_starts)
+            rows[np.arange(len(own)) + np.repeat(at - own_starts[:-1], sizes)] = own
+            at += sizes
+        return rows_less(rows, starts, without)
+
+
+Selection: TypeAlias = Ids | Sequences | Columns | Mask | Known | Union
 
 
 def selection(version: Version, given: Any, name: str, n_queries: int | None) -> Selection:
@@ -271,7 +349,7 @@ def selection(version: Version, given: Any, name: str, n_queries: int | None) ->
     A flat sequence of ids is for all queries; a sequence of sequences, or an array of two dimensions, has one for each.
     A matrix or a mask has columns, which are the items of the index, or those of the ids in a pair with it.
     """
-    if isinstance(given, Ids | Sequences | Columns | Mask):
+    if isinstance(given, Ids | Sequences | Columns | Mask | Known | Union):
         return given
     columns = None
     if type(given) is tuple and len(given) == 2 and _has_columns(given[0]):

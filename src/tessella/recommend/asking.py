@@ -1,0 +1,188 @@
+"""Asking: from what a caller passes as users, vectors or likes to the vectors to search with, and whose they are."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _checks
+from tessella.recommend.edition import Edition
+from tessella.search.selections import Ids, Selection
+from tessella.versions.fingerprint import fingerprint
+
+
+class Asked(NamedTuple):
+    """Who asks: one vector or several for each."""
+
+    vectors: NDArray[Any]  # (n, n_factors), or (n, n_interests, n_factors)
+    single: bool
+    users: NDArray[Any] | None = None  # ids
+    rows: NDArray[np.int64] | slice | int | None = None  # of the users, for what they have seen
+    met: tuple[Selection, ...] = ()  # items that were named, which are no answer
+    named: tuple[Any, ...] = ()  # what tells this question from others, if vectors do not
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def digest(self) -> str:
+        """What tells this question from others."""
+        return fingerprint(*(self.named or (np.asarray(self.vectors, np.float32),)))[:16]
+
+
+def asked(
+    edition: Edition, users: Any, liked: Any, like: Any, dislike: Any, regularization: float, alpha: float
+) -> Asked:
+    """Users by id, vectors, likes to fold in, or items to be like and unlike."""
+    if like is not None or dislike is not None:
+        if users is not None or liked is not None:
+            raise ValueError("like and dislike are for a question without a user; pass them without users and liked.")
+        return _alike(edition, like, dislike)
+    if liked is not None:
+        return _folded_in(edition, users, liked, regularization, alpha)
+    if users is None:
+        raise ValueError("nobody is asked for; pass users, liked or like.")
+    ids = _user_ids(users)
+    if ids is None:
+        return _vectors(edition, users)
+    return _known(edition, ids, single=np.ndim(users) == 0)
+
+
+def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
+    """Users who are in the model."""
+    known = edition.known_users()
+    rows = known.rows_of(ids)
+    return Asked(known.factors_of(rows), single, ids[0] if single else ids, int(rows[0]) if single else rows, (), (ids,))
+
+
+def block_of_users(edition: Edition, some: slice) -> Asked:
+    """Some users by their rows."""
+    known = edition.known_users()
+    return Asked(known.factors_of(some), False, known.ids[some], some)
+
+
+def _user_ids(users: Any) -> NDArray[Any] | None:
+    """The ids that were passed, or None for vectors."""
+    if isinstance(users, bool | np.bool_):
+        raise TypeError("users is a bool, but must be ids of users or vectors.")
+    if isinstance(users, str | int | np.integer):
+        return _checks.ids([users], 1, unique=False, name="users")
+    if _checks.is_sparse(users):
+        raise TypeError("users is a SciPy sparse matrix, but must be ids of users or vectors; pass likes as liked=.")
+    if isinstance(users, np.ndarray):
+        if users.dtype.kind == "f" and users.size or users.ndim > 1:
+            return None
+    elif isinstance(users, list | tuple | range) or hasattr(users, "__array__"):
+        if any(isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users):
+            return None
+    else:
+        raise TypeError(f"users is a {type(users).__name__}, but must be ids of users or vectors.")
+    return _checks.ids(users, None, unique=False, name="users")
+
+
+def _vectors(edition: Edition, given: Any) -> Asked:
+    array = _checks.numbers(given, "users")
+    if array.ndim not in (1, 2, 3):
+        raise ValueError(f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors).")
+    if array.shape[-1] != edition.n_factors:
+        raise ValueError(f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors.")
+    if array.ndim == 3 and not array.shape[1]:
+        raise ValueError("users has 0 vectors for each user, but must have at least 1.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise ValueError(f"users holds {array[~finite][0]}, but vectors must be finite.")
+    return Asked(array[None] if array.ndim == 1 else array, array.ndim == 1)
+
+
+def _alike(edition: Edition, like: Any, dislike: Any) -> Asked:
+    """The mean vector of what is liked, less that of what is not."""
+    sides = [None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))]
+    counts = {len(side[0]) for side in sides if side is not None}
+    singles = {side[1] for side in sides if side is not None}
+    if len(counts) > 1 or len(singles) > 1:
+        raise ValueError("like and dislike must both be one sequence of ids, or lists of as many sequences.")
+    (n,), (single,) = counts, singles
+    vectors = np.zeros((n, edition.n_factors))
+    met, named = [], []
+    for side, sign in zip(sides, (1, -1), strict=True):
+        for at, (ids, _) in enumerate(() if side is None else side[0]):
+            vectors[at] += sign * edition.item_vectors(ids).mean(axis=0, dtype=np.float64) if len(ids) else 0
+        lists = [ids for ids, _ in side[0]] if side is not None else []
+        named.append(lists)
+        if lists:
+            met.append(as_selection(edition, lists))
+    if not any(len(ids) for lists in named for ids in lists):
+        raise ValueError("like and dislike are empty, but at least 1 item is needed.")
+    return Asked(vectors.astype(np.float32), single, None, None, tuple(met), ("like", *named))
+
+
+def _folded_in(edition: Edition, users: Any, liked: Any, regularization: float, alpha: float) -> Asked:
+    """Vectors by one least-squares step over what was liked; of users who are known, beside what they have seen."""
+    lists, single = item_lists(liked, "liked")
+    ids = rows = None
+    if users is not None:
+        ids = _user_ids(users)
+        if ids is None:
+            raise TypeError("users holds vectors, but beside liked it must hold ids of users.")
+        if single != (np.ndim(users) == 0) or len(ids) != len(lists):
+            raise ValueError(f"liked has {len(lists)} lists of items, but there are {len(ids)} users.")
+        rows = edition.known_users().rows_of(ids)
+        lists = [_with_seen(edition, int(row), *own) for row, own in zip(rows, lists, strict=True)]
+    vectors = np.empty((len(lists), edition.n_factors), np.float32)
+    for at, (items, weights) in enumerate(lists):
+        vectors[at] = edition.fold_in(items, weights, regularization, alpha)
+    named = ("liked", *([items for items, _ in lists] if ids is None else (ids,)))
+    own_rows = None if rows is None else int(rows[0]) if single else rows
+    shown = None if ids is None else ids[0] if single else ids
+    return Asked(vectors, single, shown, own_rows, (as_selection(edition, [items for items, _ in lists]),), named)
+
+
+def _with_seen(
+    edition: Edition, row: int, items: NDArray[Any], weights: NDArray[np.float64] | None
+) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """What a user likes now, beside what she has seen before and is still there."""
+    seen = edition.known_users().seen
+    if seen is None:
+        raise ValueError("liked is added to what a user has seen, but the recommender holds nothing seen; leave out users.")
+    before, their_weights = seen.of_user(row)
+    old = (edition.version.find(before) >= 0) & ~np.isin(before, items)
+    own = np.ones(len(items)) if weights is None else weights
+    together = np.concatenate([before[old], items]) if old.any() else items
+    return together, np.concatenate([their_weights[old].astype(np.float64), own])
+
+
+def item_lists(given: Any, name: str) -> tuple[list[tuple[NDArray[Any], NDArray[np.float64] | None]], bool]:
+    """Items and perhaps weights, for one or for each of several; and whether it was one."""
+    if isinstance(given, Mapping):
+        return [_weighted(given, name)], True
+    if isinstance(given, str | int | np.integer):
+        raise TypeError(f"{name} is {given!r}, but must be a sequence of ids; pass [{given!r}].")
+    if not (isinstance(given, list | tuple | set | frozenset | range | np.ndarray) or hasattr(given, "__array__")):
+        raise TypeError(f"{name} is a {type(given).__name__}, but must be a sequence of ids.")
+    values = list(given)
+    if values and all(isinstance(value, Mapping) or _checks.is_sequence(type(value)) for value in values):
+        parts = [_weighted(v, name) if isinstance(v, Mapping) else (item_ids(v, name), None) for v in values]
+        return parts, False
+    return [(item_ids(values, name), None)], True
+
+
+def item_ids(values: Any, name: str) -> NDArray[Any]:
+    """Ids of items, each once."""
+    checked = _checks.ids(list(values), None, unique=False, name=name)
+    if len(np.unique(checked)) < len(checked):
+        _checks.ids(checked, None, name=name)  # has the sentence
+    return checked
+
+
+def _weighted(given: Mapping[Any, Any], name: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Items with weights."""
+    weights = _checks.numbers(list(given.values()) or np.zeros(0), f"weights of {name}").astype(np.float64)
+    return item_ids(list(given), name), weights
+
+
+def as_selection(edition: Edition, lists: list[NDArray[Any]]) -> Ids:
+    """Lists of ids, as a search excludes them."""
+    filled = [ids for ids in lists if len(ids)]
+    values = np.concatenate(filled) if filled else edition.version.no_ids()
+    starts = np.concatenate([[0], np.cumsum([len(ids) for ids in lists], dtype=np.int64)])
+    return Ids(values, starts, "liked", quiet=True)

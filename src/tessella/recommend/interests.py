@@ -1,0 +1,52 @@
+"""Several interests: the lists of a user's vectors, merged into the list of the best score an item has with any."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._packing import LOW_HALF
+from tessella.results import SearchResult
+from tessella.versions.version import Version
+
+INTERESTS = ("best", "sum")
+
+
+def merged(version: Version, found: list[SearchResult], k: int) -> SearchResult:
+    """The top k by the best score over several lists of the same queries, each of at least k items or of all there are.
+
+    An item among the best k of all is among the best k of the list it has its best score in: what is ahead of it there
+    is ahead of it here. So nothing is missed. Ties go to the item that came first.
+    """
+    ids = np.concatenate([each.ids for each in found], axis=1)
+    scores = np.concatenate([each.scores for each in found], axis=1)
+    n, width = ids.shape
+    rows = rows_of(version, ids)
+    query = np.repeat(np.arange(n), width)
+    by_item = np.lexsort((-scores.ravel(), rows.ravel(), query))  # the best of each item first
+    pairs = query[by_item] << 32 | (rows.ravel()[by_item] & LOW_HALF)
+    first = np.ones(len(pairs), np.bool_)
+    first[1:] = pairs[1:] != pairs[:-1]
+    kept = by_item[first & (scores.ravel()[by_item] > -np.inf)]
+    kept = kept[np.lexsort((rows.ravel()[kept], -scores.ravel()[kept], query[kept]))]
+    starts = np.searchsorted(query[kept], np.arange(n))
+    place = np.arange(len(kept)) - starts[query[kept]]
+    kept, place = kept[place < k], place[place < k]
+    best_ids = np.full((n, k), None if ids.dtype == object else -1, ids.dtype)
+    best_scores = np.full((n, k), -np.inf, np.float32)
+    best_ids[query[kept], place] = ids.ravel()[kept]
+    best_scores[query[kept], place] = scores.ravel()[kept]
+    n_scored = np.add.reduce([each.n_scored for each in found])
+    certified = np.logical_and.reduce([each.certified for each in found])
+    return SearchResult(best_ids, best_scores, n_scored, certified)
+
+
+def rows_of(version: Version, ids: NDArray[Any]) -> NDArray[np.int64]:
+    """The row of each item, or -1 where there is none."""
+    rows = np.full(ids.shape, -1)
+    there = ids != (None if ids.dtype == object else -1)
+    named = ids[there]
+    if len(named):
+        values = named.astype(np.str_) if ids.dtype == object else named
+        rows[there] = version.rows_at(version.find(values))
+    return rows

@@ -1,0 +1,108 @@
+"""One file for a recommender: the arrays and facts of its parts, each under a name of its own."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _checks
+from tessella.recommend.edition import Edition
+from tessella.recommend.seen import Seen
+from tessella.recommend.users import Users
+from tessella.versions import storage
+from tessella.versions.snapshot import restore, snapshot
+from tessella.versions.version import Version
+
+KIND = "recommender"
+Arrays = dict[str, NDArray[Any]]
+
+
+def packed(edition: Edition) -> tuple[Arrays, dict[str, object]]:
+    """An edition as named arrays and plain facts."""
+    arrays, index_facts = snapshot(edition.version)
+    arrays = _under("index", arrays)
+    facts: dict[str, object] = {
+        "kind": KIND,
+        "generation": edition.generation,
+        "number": edition.number,
+        "index": index_facts,
+        "users": None,
+    }
+    if edition.users is not None:
+        own, facts["users"] = _users_packed(edition.users, edition.version)
+        arrays |= _under("users", own)
+    return arrays, facts
+
+
+def unpacked(arrays: Arrays, facts: dict[str, Any], name: str) -> Edition:
+    """The edition that `packed` took; arrays that do not belong together are refused."""
+    if facts.get("kind") != KIND:
+        raise ValueError(f"{name} holds an index, not a recommender; load it with Index.load.")
+    version = restore(_of("index", arrays), facts["index"] | {"format": facts["format"]}, name)
+    try:
+        users = None if facts["users"] is None else _users_unpacked(_of("users", arrays), facts["users"], version)
+        strange = set(arrays) - {part for part in arrays if part.partition(".")[0] in ("index", "users")}
+        if strange:
+            raise ValueError(f"{min(strange)} does not belong there")
+        return Edition(version, users, str(facts["generation"]), _checks.whole_number(facts["number"], "number", 0))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
+
+
+def _under(name: str, arrays: Arrays) -> Arrays:
+    return {f"{name}.{part}": array for part, array in arrays.items()}
+
+
+def _of(name: str, arrays: Arrays) -> Arrays:
+    return {part.removeprefix(f"{name}."): array for part, array in arrays.items() if part.startswith(f"{name}.")}
+
+
+def _ids_packed(name: str, ids: NDArray[Any]) -> Arrays:
+    if ids.dtype.kind != "U":
+        return {name: ids}
+    data, ends = storage.texts_to_arrays(ids)
+    return {f"{name}_bytes": data, f"{name}_ends": ends}
+
+
+def _ids_unpacked(name: str, arrays: Arrays) -> NDArray[Any]:
+    if name in arrays:
+        _checks.expect(arrays[name], name, np.int64, (len(arrays[name]),))
+        return arrays[name]
+    texts = storage.texts_from_arrays(arrays[f"{name}_bytes"], arrays[f"{name}_ends"])
+    return texts if len(texts) else np.zeros(0, np.str_)
+
+
+def _users_packed(users: Users, version: Version) -> tuple[Arrays, dict[str, object]]:
+    arrays = _ids_packed("ids", users.ids)
+    seen = users.seen
+    facts: dict[str, object] = {"n_users": len(users), "factors": users.factors is not None, "seen": seen is not None}
+    if users.factors is not None:
+        arrays["factors"] = np.asarray(users.factors, np.float32)
+    if seen is not None:
+        arrays |= {"seen_columns": seen.columns, "seen_starts": seen.starts}
+        if seen.weights is not None:
+            arrays["seen_weights"] = seen.weights
+        facts["seen_of_index"] = bool(np.array_equal(seen.item_ids, version.ids))
+        if not facts["seen_of_index"]:
+            arrays |= _ids_packed("seen_ids", seen.item_ids)
+    return arrays, facts
+
+
+def _users_unpacked(arrays: Arrays, facts: dict[str, Any], version: Version) -> Users:
+    n = _checks.whole_number(facts["n_users"], "n_users", 0)
+    ids = _checks.ids(_ids_unpacked("ids", arrays), n)
+    factors = arrays["factors"] if facts["factors"] else None
+    if factors is not None and (factors.dtype != np.float32 or factors.ndim not in (2, 3) or len(factors) != n):
+        raise ValueError(f"factors of users are {factors.dtype} of shape {factors.shape}")
+    if not facts["seen"]:
+        return Users(ids, factors, None)
+    columns, starts = arrays["seen_columns"], arrays["seen_starts"]
+    item_ids = version.ids if facts["seen_of_index"] else _ids_unpacked("seen_ids", arrays)
+    _checks.expect(starts, "seen_starts", np.int64, (n + 1,))
+    _checks.starts_of_rows(starts, len(columns), "seen")
+    if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < len(item_ids):
+        raise ValueError("seen holds columns that are not there")
+    weights = arrays.get("seen_weights")
+    if weights is not None:
+        _checks.expect(weights, "seen_weights", np.float32, (len(columns),))
+    return Users(ids, factors, Seen(columns, starts, item_ids, weights))

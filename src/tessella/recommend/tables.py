@@ -1,0 +1,188 @@
+"""Recommendations: the answers of a recommender, as arrays, as lists, and as a table to look at or to keep."""
+
+import html
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.results import SearchResult
+
+_ROWS_SHOWN = 20
+_WIDEST = 60  # characters of a title
+
+
+class Recommendation(NamedTuple):
+    """One item of a list."""
+
+    item: int | str
+    score: float
+    title: str | None
+
+
+class Recommendations(SearchResult):
+    """Lists of recommended items, best first; for a single user, arrays have one dimension less.
+
+    Unpacks as ``ids, scores``. Prints as a table, with titles if the items have an attribute "title".
+
+    Attributes
+    ----------
+    users : ndarray of shape (n_users,), or None
+        Ids of the users; None where vectors or likes were passed.
+    ids : ndarray of shape (n_users, k)
+        Ids of items. Where there are fewer than k: -1, or None for text ids.
+    scores : ndarray of float32, shape (n_users, k)
+        Inner products, boosts added; -inf where there is no item.
+    n_scored : ndarray of int64, shape (n_users,)
+        Items scored for each user.
+    certified : ndarray of bool, shape (n_users,)
+        Whether a list is certified to be the true one.
+    generation : str
+        Which model answered: `Recommender.generation`.
+    version : int
+        The version of the recommender that answered: `Recommender.version`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> model = ts.Recommender.build(np.eye(3), [[3.0, 2.0, 1.0]], attributes={"title": ["Alien", "Brazil", "Casablanca"]})
+    >>> found = model.recommend(0, k=2)
+    >>> found
+    rank  item  score  title
+    1     0     3      Alien
+    2     1     2      Brazil
+    >>> ids, scores = found
+    >>> found.lists()
+    [Recommendation(item=0, score=3.0, title='Alien'), Recommendation(item=1, score=2.0, title='Brazil')]
+    """
+
+    __slots__ = ("_next", "_titles", "generation", "users", "version")
+
+    def __init__(
+        self,
+        found: SearchResult,
+        users: NDArray[Any] | None,
+        generation: str,
+        version: int,
+        titles: Callable[[NDArray[Any]], NDArray[Any]] | None,
+        following: Callable[[SearchResult], str],
+    ) -> None:
+        super().__init__(found.ids, found.scores, found.n_scored, found.certified)
+        self.users, self.generation, self.version = users, generation, version
+        self._titles, self._next = titles, following
+
+    @property
+    def next(self) -> str:
+        """The cursor for the page after this one, to pass as ``after``: a text of letters, digits, - and _."""
+        return self._next(self)
+
+    @property
+    def titles(self) -> NDArray[Any]:
+        """Titles of the items, as objects; None where there is none."""
+        return np.full(self.ids.shape, None, object) if self._titles is None else self._titles(self.ids)
+
+    def lists(self) -> list[Any]:
+        """A list of `Recommendation` for each user, or one for a single user; short where there are fewer than k."""
+        titles = self.titles
+        rows = zip(np.atleast_2d(self.ids), np.atleast_2d(self.scores), np.atleast_2d(titles), strict=True)
+        made = [
+            [
+                Recommendation(item, score, title)
+                for item, score, title in zip(ids.tolist(), scores.tolist(), names.tolist(), strict=True)
+                if score > -np.inf
+            ]
+            for ids, scores, names in rows
+        ]
+        return made[0] if self.ids.ndim == 1 else made
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """A row for each recommendation: user (or the number of the query), rank from 1, item, score, and title."""
+        ids, scores = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
+        there = scores > -np.inf
+        query, at = np.nonzero(there)
+        made = {
+            "user": query if self.users is None else np.atleast_1d(self.users)[query],
+            "rank": at + 1,
+            "item": ids[there],
+            "score": scores[there],
+        }
+        return made if self._titles is None else made | {"title": np.atleast_2d(self.titles)[there]}
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of `columns`."""
+        return _library("pandas").DataFrame(self.columns())
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame of `columns`."""
+        return _library("polars").DataFrame({name: _plain(values) for name, values in self.columns().items()})
+
+    def to_arrow(self) -> Any:
+        """An Arrow table of `columns`."""
+        arrow = _library("pyarrow")
+        return arrow.table({name: arrow.array(_plain(values)) for name, values in self.columns().items()})
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        """The first rows as texts, under a head."""
+        ids, scores = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
+        shown = max(1, -(-_ROWS_SHOWN // max(1, ids.shape[1])))
+        part = _part(self, slice(0, shown))
+        columns = part.columns()
+        if self.ids.ndim == 1:
+            del columns["user"]
+        elif self.users is None:
+            columns = {"query" if name == "user" else name: values for name, values in columns.items()}
+        yield tuple(columns)
+        for row in list(zip(*(values.tolist() for values in columns.values()), strict=True))[:_ROWS_SHOWN]:
+            yield tuple(_cell(value) for value in row)
+        more = int(np.count_nonzero(scores > -np.inf)) - min(_ROWS_SHOWN, len(columns["rank"]))
+        if more > 0:
+            yield (f"... and {more:,} more",)
+
+    def __repr__(self) -> str:
+        head, *rows = self._rows()
+        table = [head, *(row for row in rows if len(row) == len(head))]
+        widths = [max(len(row[at]) for row in table) for at in range(len(head))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        return "\n".join([*lines, *(row[0] for row in rows if len(row) < len(head))])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
+            if len(row) == len(head)
+        )
+        more = "".join(f"<p>{html.escape(row[0])}</p>" for row in rows if len(row) < len(head))
+        return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _part(found: Recommendations, some: slice) -> Recommendations:
+    """The lists of some users."""
+    if found.ids.ndim == 1:
+        return found
+    users = None if found.users is None else found.users[some]
+    arrays = (found.ids[some], found.scores[some], found.n_scored[some], found.certified[some])
+    return Recommendations(SearchResult(*arrays), users, found.generation, found.version, found._titles, found._next)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = "" if value is None else str(value)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _plain(values: NDArray[Any]) -> Any:
+    """Texts as a list, which every library reads; numbers as they are."""
+    return values if values.dtype.kind in "iuf" else values.tolist()
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed; install it with: pip install {name}") from None
