@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tessella import _checks
 
 
-def dense(values: Any, name: str) -> NDArray[Any]:
-    """An array of PyTorch, CuPy, implicit's GPU models or NumPy, as NumPy's, of numbers in two dimensions."""
+def dense(values: Any, name: str, dimensions: tuple[int, ...] = (2,)) -> NDArray[Any]:
+    """An array of numbers of PyTorch, CuPy, implicit's GPU models or NumPy, as NumPy's."""
     for step in ("detach", "cpu"):
         values = getattr(values, step, lambda kept=values: kept)()
     if str(getattr(values, "dtype", "")) == "torch.bfloat16":  # NumPy has no such numbers
@@ -19,7 +19,10 @@ def dense(values: Any, name: str) -> NDArray[Any]:
         if hasattr(values, step) and not isinstance(values, np.ndarray):
             values = getattr(values, step)()
             break
-    return _checks.factors(values, name)
+    array = _checks.numbers(values, name)
+    if array.ndim not in dimensions:
+        return _checks.factors(array, name)  # has the sentence
+    return array
 
 
 def with_biases(factors: NDArray[Any], biases: Any, name: str) -> NDArray[np.float32]:

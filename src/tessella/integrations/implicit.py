@@ -56,9 +56,8 @@ class ImplicitRecommender:
     prefers the item with the larger number, and tessella the one with the smaller. Scores are computed in float32, in
     another order of summation, so scores that differ in their last bits may change places, too.
 
-    Padding is implicit's own. Where fewer than N items are left, `recommend` goes on with the items that were filtered
-    out, the last first, with the lowest number there is as their score; and after all items with item 0 and a score
-    of 0. Users and items that are not in the model get an `IndexError`, and so do negative numbers, which implicit
+    Padding is implicit's own. Where fewer than N items are left, `recommend` goes on with items that were filtered out,
+    with the lowest number there is as their score; and after all items with item 0 and a score of 0. Users and items that are not in the model get an `IndexError`, and so do negative numbers, which implicit
     counts from the end.
 
     Parameters
@@ -364,13 +363,13 @@ def _padded(
     ids: NDArray[np.int64], scores: NDArray[np.float32], pool: NDArray[Any], kind: type[np.floating[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Answers of one width, filled up as implicit does: with what was filtered out, then with what came first."""
-    filled = scores.astype(kind)
+    filled, first = scores.astype(kind), pool[: ids.shape[1]]
     for row in np.flatnonzero(ids[:, -1] < 0):
         n_found = int(np.count_nonzero(ids[row] >= 0))
-        rest = np.setdiff1d(pool, ids[row, :n_found])[::-1][: ids.shape[1] - n_found]
-        end = n_found + len(rest)
-        ids[row, n_found:end], ids[row, end:] = rest, pool[0]
-        filled[row, n_found:end], filled[row, end:] = np.finfo(kind).min, 0
+        # Its heap takes what comes first, filtered out or not; better items then push out the first of the worst.
+        rest = first[~np.isin(first, ids[row, :n_found])][::-1][: len(first) - n_found]
+        ids[row, n_found : len(first)], ids[row, len(first) :] = rest, pool[0]
+        filled[row, n_found : len(first)], filled[row, len(first) :] = np.finfo(kind).min, 0
     return ids, filled
 
 
