@@ -27,7 +27,7 @@ def from_torch(
     items, users : torch.nn.Embedding, tensor or array, or torch.nn.Module with its inputs
         The vectors, a row for each, on any device; or a tower that computes them from `item_inputs`, `user_inputs`.
         Without users there are only items, to be asked for with vectors. The row of an embedding's ``padding_idx`` is
-        a vector of zeros: pass ``embedding.weight[1:]`` if nobody should get it.
+        no item.
     item_inputs, user_inputs : tensor, tuple of tensors, or iterable of batches, default None
         What to call a tower with. Tensors are cut into batches of their rows; a tuple is passed as several arguments. A
         `DataLoader`, or another iterable, gives batches itself, and each is passed to the tower as it is.
@@ -55,7 +55,11 @@ def from_torch(
         biases = dense(_weight(item_biases), "item_biases", dimensions=(1, 2))
         item_factors = with_biases(item_factors, biases.reshape(-1), "item_biases")
         user_factors = None if user_factors is None else with_ones(user_factors)
-    return Recommender.build(item_factors, user_factors, **options)
+    recommender = Recommender.build(item_factors, user_factors, **options)
+    padding = getattr(items, "padding_idx", None)
+    if padding is not None:
+        recommender.remove_items(recommender.item_ids[[padding]])
+    return recommender
 
 
 def _weight(given: Any) -> Any:
