@@ -156,7 +156,8 @@ def _lists(column: Any, name: str) -> NDArray[Any]:
     elif hasattr(column, "to_arrow") and hasattr(column.dtype, "inner") and not hasattr(column.dtype, "shape"):  # polars
         lengths, flat = column.list.len(), column.explode()
     else:  # pandas, with an array or a list in each row, or polars' arrays of one length
-        return _checks.numbers(list(column) if column.dtype == object else np.asarray(column), name)
+        array = np.asarray(column)
+        return _checks.numbers(list(column) if array.dtype == object else array, name)
     found = np.unique(np.asarray(lengths))
     if len(found) > 1:
         raise ValueError(f"{name} has vectors of {found[0]} and of {found[-1]} numbers, but all must be as long.")
