@@ -16,7 +16,10 @@ from tessella.mapping.tessellation import (
     RandomTessellation,
     Ternary,
 )
+from tessella.recommend.explaining import Reason
+from tessella.recommend.signals import Decaying
 from tessella.recommend.tables import Recommendations
+from tessella.recommend.variety import at_most, diversify
 from tessella.recommender import Live, Recommender
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Exact, Plan, Slots, Tiles
@@ -29,6 +32,7 @@ __all__ = [
     "CoordinateTessellation",
     "CounterTree",
     "DAry",
+    "Decaying",
     "Exact",
     "ExplicitTessellation",
     "Index",
@@ -40,6 +44,7 @@ __all__ = [
     "Plan",
     "PreparedFilter",
     "RandomTessellation",
+    "Reason",
     "Recommendations",
     "Recommender",
     "Schema",
@@ -49,7 +54,9 @@ __all__ = [
     "SparseMap",
     "Ternary",
     "Tiles",
+    "at_most",
     "datasets",
+    "diversify",
     "exact_search",
     "show_config",
 ]

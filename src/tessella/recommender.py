@@ -2,8 +2,9 @@
 
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -16,22 +17,24 @@ from tessella.index import Index, short_form
 from tessella.jobs.all_users import Output, checked_path
 from tessella.mapping.schema import Schema
 from tessella.recommend.all_users import recommended_to_all
-from tessella.recommend.answering import Wish, answered
-from tessella.recommend.asking import Asked, asked
+from tessella.recommend.answering import Variety, Wish, answered
+from tessella.recommend.asking import Asked, asked, item_ids, item_lists
+from tessella.recommend.attributes import Attributes
 from tessella.recommend.cursors import Cursor, following
-from tessella.recommend.edition import Edition
+from tessella.recommend.edition import Edition, some_vectors
+from tessella.recommend.explaining import Reason, explained
+from tessella.recommend.fold_in import fold_in
 from tessella.recommend.seen import Seen
+from tessella.recommend.signals import Moment, Signals
+from tessella.recommend.similar import Similar, allowed_ids
 from tessella.recommend.storage import packed, unpacked
 from tessella.recommend.tables import Recommendations
-from tessella.recommend.users import Users, user_factors, user_ids
+from tessella.recommend.users import Users, user_factors
 from tessella.results import SearchResult
 from tessella.retrieval.plan import Method, Plan
 from tessella.retrieval.tiles import LearnedTiles
 from tessella.versions import storage
 from tessella.versions.fingerprint import fingerprint
-from tessella.versions.version import Version
-
-_MEASURED = 2_000  # users that the plan is measured with
 
 
 class Recommender:
@@ -47,18 +50,19 @@ class Recommender:
     >>> item_factors, user_factors = rng.standard_normal((1000, 16)), rng.standard_normal((3, 16))
     >>> model = ts.Recommender.build(item_factors, user_factors, seen=[[119], [], [906, 237]])
     >>> model.recommend([0, 1, 2], k=2).ids
-    array([[325, 586],
+    array([[325, 103],
            [591, 799],
-           [622, 427]])
+           [525, 264]])
     >>> page = model.recommend(1, k=2)
     >>> model.recommend(1, k=2, after=page.next).ids
-    array([690, 103])
+    array([356, 204])
     """
 
     def __init__(self, edition: Edition) -> None:
         if not isinstance(edition, Edition):
             raise TypeError("a Recommender is made by Recommender.build(item_factors) or Recommender.load(path).")
         self._edition = edition
+        self._similar = Similar(edition.n_factors)
         self._writing = threading.Lock()
         _recommenders.add(self)
 
@@ -71,6 +75,8 @@ class Recommender:
         item_ids: ArrayLike | None = None,
         user_ids: ArrayLike | None = None,
         seen: Any = None,
+        attributes: Any = None,
+        signals: Any = None,
         method: Literal["auto", "exact", "tiles"] | LearnedTiles = "auto",
         schema: Schema | None = None,
         target_recall: float | None = None,
@@ -92,6 +98,12 @@ class Recommender:
         seen : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
             What each user has met, which is not recommended again; in any form that `Index.search` takes as ``exclude``
             for each query. Values of a matrix are how much, for folding in.
+        attributes : dict of columns, or table of pandas, polars or Arrow, default None
+            What is known of items, for `where` and `at_most`: texts, lists of texts or whole numbers, numbers, dates
+            and booleans; None where nothing is known. A column "title" is shown in tables.
+        signals : dict of columns of numbers, or table, default None
+            Numbers of items that `boosts` can add to scores, and `Decaying` times. Each is one more coordinate of the
+            items.
         method, schema, target_recall, k, threads
             As for `Index.build`.
         queries : array_like of shape (n_queries, n_factors), default None
@@ -105,10 +117,16 @@ class Recommender:
         Recommender of 2 items and 1 user x 2 factors, search: exact
         """
         factors = _checks.item_factors(item_factors)
+        n, n_factors = factors.shape
+        known = None if attributes is None else Attributes.of(attributes, n)
+        fitted = None if signals is None else Signals.fit(signals, factors)
         if queries is None and user_factors is not None and (method == "auto" or target_recall is not None):
-            queries = _some(user_factors, factors.shape[1]) if method != "exact" else None
+            queries = _some(user_factors, n_factors) if method != "exact" else None
+        measured = None if queries is None else _checks.all_factors(queries, "queries", n_factors)
+        if measured is not None and fitted is not None:
+            queries = np.hstack([measured, fitted.query_part(None, len(measured))])
         index = Index.build(
-            factors,
+            factors if fitted is None else fitted.extend(factors),
             item_ids,
             method=method,
             schema=schema,
@@ -118,9 +136,9 @@ class Recommender:
             threads=threads,
         )
         version = index._version
-        users = Users.of(version, user_factors, user_ids, seen, factors.shape[1])
+        users = Users.of(version, user_factors, user_ids, seen, n_factors)
         generation = fingerprint(factors, version.ids, None if users is None else users.digest())[:12]
-        return cls(Edition(version, users, generation, 0))
+        return cls(Edition(version, users, known, fitted, generation, 0).with_boosting(measured))
 
     def recommend(
         self,
@@ -131,10 +149,14 @@ class Recommender:
         like: Any = None,
         dislike: Any = None,
         exclude_seen: bool = True,
+        where: Any = None,
+        boosts: Mapping[str, Any] | None = None,
+        now: Moment | None = None,
         exclude: Any = None,
         allow: Any = None,
         after: str | None = None,
         interests: Literal["best", "sum"] = "best",
+        variety: Variety | None = None,
         method: Method | None = None,
         exact: bool = False,
         regularization: float = 0.01,
@@ -157,6 +179,13 @@ class Recommender:
             Recommend by the mean vector of some items, less that of others, where there is no user.
         exclude_seen : bool, default True
             Whether to leave out what users have seen, and items named in `liked`, `like` and `dislike`.
+        where : dict, default None
+            A condition on the attributes of items, the same in Python and JSON, such as
+            ``{"genre": {"any": ["comedy", "drama"]}, "year": {"from": 1990}, "not": {"adult": True}}``.
+        boosts : dict of weights by signal, default None
+            What to add to scores: the sum of weight x signal. A weight is one number, or one for each user.
+        now : float, datetime or datetime64, default None
+            The moment for which decaying signals count; None is now. Pass one to ask the same again later.
         exclude, allow
             As for `Index.search`, beside the rest: for all users or for each.
         after : str, default None
@@ -165,6 +194,9 @@ class Recommender:
         interests : "best" or "sum", default "best"
             What counts of a user's several vectors for an item: its best score with any, or the sum. A vector of zeros
             is none.
+        variety : at_most(...), diversify(...) or None, default None
+            A rule that makes lists less alike. `at_most` gives the true top k under its rule, searching deeper where it
+            must; if there are not k such items, the list is short. Rules hold for all pages of a list together.
         method : Exact, Tiles, Slots or None, default None
             How to search. None follows `plan`.
         exact : bool, default False
@@ -192,30 +224,54 @@ class Recommender:
         array([3])
         """
         edition = self._edition
+        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
+        wish = replace(
+            wish,
+            exclude_seen=exclude_seen,
+            where=where,
+            boosts=boosts,
+            now=now,
+            exclude=exclude,
+            allow=allow,
+            interests=interests,
+            variety=variety,
+            threads=threads,
+        )
+        return _shown(edition, who, wish.cursor, answered(edition, who, wish))
+
+    def _question(
+        self,
+        edition: Edition,
+        users: Any,
+        liked: Any,
+        like: Any,
+        dislike: Any,
+        regularization: float,
+        alpha: float,
+        after: str | None,
+        k: int,
+        method: Method | None,
+        exact: bool,
+    ) -> tuple[Asked, Wish]:
+        """Who asks, and how, from which page on."""
         who = asked(edition, users, liked, like, dislike, regularization, alpha)
         cursor = None if after is None else Cursor.of(after)
         if cursor is not None:
             cursor.check(edition.generation, who.digest())
-        wish = Wish(
-            k=k,
-            exclude_seen=exclude_seen,
-            exclude=exclude,
-            allow=allow,
-            cursor=cursor,
-            interests=interests,
-            method=method if exact is False else short_form(method, exact),
-            threads=threads,
-        )
-        return _shown(edition, who, cursor, answered(edition, who, wish))
+        return who, Wish(k, cursor=cursor, method=method if exact is False else short_form(method, exact))
 
     def recommend_all(
         self,
         k: int = 10,
         *,
         exclude_seen: bool = True,
+        where: Any = None,
+        boosts: Mapping[str, Any] | None = None,
+        now: Moment | None = None,
         exclude: Any = None,
         allow: Any = None,
         interests: Literal["best", "sum"] = "best",
+        variety: Variety | None = None,
         method: Method | None = None,
         exact: bool = False,
         out: Output = None,
@@ -230,13 +286,16 @@ class Recommender:
 
         Parameters
         ----------
-        k, exclude_seen, interests, method, exact
+        k, exclude_seen, where, boosts, interests, variety, method, exact
             As for `recommend`.
+        now : float, datetime or datetime64, default None
+            As for `recommend`, for the whole job. To resume a job with decaying signals, pass the same.
         exclude, allow
             As for `recommend`, for all users or for each of them, in the order of `user_ids`.
         out : path or callable, default None
-            Where answers go, as for `Index.search_all`: None returns them, a callable gets them block by block, with the
-            number of the first user, and a path is a folder to make. After an interruption, repeat the call to resume.
+            Where answers go, as for `Index.search_all`: None returns them, a callable gets them block by block after
+            the number of the first user, and a path is a folder to make. After an interruption, repeat the call to
+            resume.
         overwrite, progress, threads
             As for `Index.search_all`.
 
@@ -256,12 +315,17 @@ class Recommender:
         """
         edition = self._edition
         path = checked_path(out, overwrite, progress)
+        now = time.time() if now is None else now
         wish = Wish(
             k=k,
             exclude_seen=exclude_seen,
+            where=where,
+            boosts=boosts,
+            now=now,
             exclude=exclude,
             allow=allow,
             interests=interests,
+            variety=variety,
             method=method if exact is False else short_form(method, exact),
             threads=threads,
         )
@@ -278,33 +342,254 @@ class Recommender:
         everybody = Asked(np.zeros(0), single=False, users=users.ids)
         return None if found is None else _shown(edition, everybody, None, found)
 
-    def add_items(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
+    def explain(
+        self,
+        users: Any = None,
+        item: int | str | None = None,
+        k: int = 10,
+        *,
+        liked: Any = None,
+        like: Any = None,
+        dislike: Any = None,
+        exclude_seen: bool = True,
+        where: Any = None,
+        boosts: Mapping[str, Any] | None = None,
+        now: Moment | None = None,
+        exclude: Any = None,
+        allow: Any = None,
+        after: str | None = None,
+        interests: Literal["best", "sum"] = "best",
+        method: Method | None = None,
+        exact: bool = False,
+        regularization: float = 0.01,
+        alpha: float = 1.0,
+    ) -> Reason:
+        """Why an item is, or is not, recommended to somebody.
+
+        Parameters
+        ----------
+        users : id or vector, default None
+            One user, as for `recommend`.
+        item : int or str
+            The item.
+        k, liked, like, dislike, exclude_seen, where, boosts, now, exclude, allow, after, interests, method, exact, regularization, alpha
+            As for `recommend`. Rules of variety are not looked at.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> items = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes={"title": ["Alien", "Brazil", "Cube"]})
+        >>> print(model.explain(0, item=0))
+        'Alien' (0) scores 2.
+        A search for 10 (exact) returns it as number 1.
+        Of what the user has seen or named, most like it by cosine: 'Cube' (2) (0.71).
+        >>> print(model.explain(0, item=2))
+        'Cube' (2) scores 3.
+        It is left out: the user has seen it, or named it.
+        """  # noqa: E501
+        edition = self._edition
+        if item is None:
+            raise ValueError("item is missing; pass the id of the item to explain.")
+        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
+        wish = replace(
+            wish,
+            exclude_seen=exclude_seen,
+            where=where,
+            boosts=boosts,
+            now=now,
+            exclude=exclude,
+            allow=allow,
+            interests=interests,
+        )
+        return explained(edition, who, wish, item)
+
+    def similar(
+        self,
+        items: Any,
+        k: int = 10,
+        *,
+        metric: Literal["cosine", "inner product"] = "cosine",
+        where: Any = None,
+        exclude: Any = None,
+        allow: Any = None,
+        exact: bool = False,
+        threads: int | None = None,
+    ) -> Recommendations:
+        """Find the items most like each of some items, themselves left out.
+
+        Parameters
+        ----------
+        items : id, or sequence of ids
+            Items that are there.
+        k : int, default 10
+            How many items to return for each.
+        metric : "cosine" or "inner product", default "cosine"
+            Cosine has an index of unit factors, made on first use and again after changes; `memory` has its size.
+            Inner products favour long factors, so what is popular.
+        where
+            As for `recommend`.
+        exclude, allow
+            As for `Index.search`, in any form but a prepared filter.
+        exact : bool, default False
+            Whether answers must be the true top k.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0], [9.0, 9.0], [2.0, 0.2]], item_ids=["a", "b", "c"])
+        >>> model.similar("a", k=2).ids
+        array(['c', 'b'], dtype=object)
+        >>> model.similar("a", k=2, metric="inner product").ids
+        array(['b', 'c'], dtype=object)
+        """
+        edition = self._edition
+        single = _checks.may_be_id(items)
+        named = _checks.ids([items] if single else items, None, unique=False, name="items")
+        if where is not None:
+            allow = allowed_ids(edition.version, edition.mask_of(where), allow, len(named))
+        found = self._similar.search(
+            edition.version,
+            items,
+            k,
+            metric=metric,
+            exact=exact,
+            exclude=exclude,
+            allow=allow,
+            threads=threads,
+        )
+        titles = edition.titles if edition.titled else None
+        asked_for = named[0] if single else named
+        return Recommendations(found, asked_for, edition.generation, edition.number, titles, None, who="like")
+
+    def fold_in(
+        self, items: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
+    ) -> NDArray[np.float32]:
+        """The vector of somebody who was not in training, from the items liked.
+
+        One least-squares step, as implicit's `recalculate_user` takes it. For a model trained by ALS with the same
+        `regularization` and `alpha` it is the vector that training would give next. For other models it is a ridge
+        approximation: the direction is sensible, the length is not that of trained users.
+
+        Parameters
+        ----------
+        items : sequence of ids, mapping of ids to weights, or a list of these for several people
+            What was liked, each item once.
+        weights : array_like of shape (n,), default None
+            How much, for one sequence of ids; None is 1. A negative weight is a dislike.
+        regularization : float, default 0.01
+            What is added to the diagonal. Larger values give shorter vectors, nearer to what everybody likes.
+        alpha : float, default 1.0
+            What weights are multiplied by. Larger values follow the likes more closely.
+
+        Returns
+        -------
+        vector : ndarray of float32, shape (n_factors,), or (n, n_factors) for several people
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> model.fold_in([0], regularization=0.5, alpha=10)
+        array([ 0.9009009 , -0.36036035], dtype=float32)
+        """
+        edition = self._edition
+        lists, single = item_lists(items, "items")
+        if weights is not None:
+            if not single or lists[0][1] is not None:
+                raise ValueError("weights go with one sequence of ids; pass mappings of ids to weights for several.")
+            lists = [(lists[0][0], np.asarray(weights))]
+        vectors = [edition.fold_in(ids, own, regularization, alpha) for ids, own in lists]
+        return vectors[0] if single else np.stack(vectors)
+
+    def fold_in_item(
+        self, users: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
+    ) -> NDArray[np.float32]:
+        """The factor of a new item, from the users who liked it: what `fold_in` is for users.
+
+        Parameters
+        ----------
+        users : sequence of ids
+            Who liked it, each user once.
+        weights, regularization, alpha
+            As for `fold_in`.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> model.add_items([model.fold_in_item([0], regularization=0.5, alpha=10)], ids=[1])
+        """
+        known = self._edition.known_users()
+        ids = item_ids(users, "users")
+        if not len(ids):
+            raise ValueError("nobody liked the item, but at least 1 user is needed to fold it in.")
+        return fold_in(
+            known.factors_of(known.rows_of(ids)), weights, known.gram, regularization=regularization, alpha=alpha
+        )
+
+    def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
+        """Select the method again without rebuilding: as `Index.tune`, measured with users unless queries are passed.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            Vectors to measure with; None takes some of the users, or makes some from the items.
+        target_recall, k
+            As for `Index.tune`.
+        """
+        with self._writing:
+            self._swap(self._edition.tuned(queries, target_recall, k))
+            return self._edition.version.plan
+
+    def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
+        """Fit index and signals anew to the items there are. Answers go on meanwhile; other changes wait.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors), default None
+            As for `tune`.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+        """
+        with self._writing:
+            self._swap(self._edition.rebuilt(queries, threads))
+
+    def add_items(
+        self, item_factors: ArrayLike, ids: ArrayLike, *, attributes: Any = None, signals: Any = None
+    ) -> None:
         """Add items; the next answer sees them.
 
         Parameters
         ----------
         item_factors : array_like of shape (n, n_factors)
-            Finite numbers.
+            Finite numbers, of the same model: by `fold_in_item` for instance.
         ids : array_like of shape (n,)
             New ids of the same kind as those of the items there are.
+        attributes, signals
+            As for `build`, of the new items; needed if the recommender has them.
         """
         with self._writing:
-            edition = self._edition
-            self._next(version=_changed(edition, lambda index: index.add(item_factors, ids)))
+            self._swap(self._edition.with_items(item_factors, ids, attributes, signals))
 
-    def update_items(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
-        """Give items new factors.
+    def update_items(
+        self, item_factors: ArrayLike | None, ids: ArrayLike, *, attributes: Any = None, signals: Any = None
+    ) -> None:
+        """Give items new factors, attributes or signals.
 
         Parameters
         ----------
-        item_factors : array_like of shape (n, n_factors)
-            Finite numbers.
+        item_factors : array_like of shape (n, n_factors), or None
+            Finite numbers; None leaves them as they are.
         ids : array_like of shape (n,)
             Ids of items that are there.
+        attributes, signals
+            As for `build`, of these items; None leaves them as they are.
         """
         with self._writing:
-            edition = self._edition
-            self._next(version=_changed(edition, lambda index: index.update(item_factors, ids)))
+            self._swap(self._edition.with_updates(item_factors, ids, attributes, signals))
 
     def remove_items(self, ids: ArrayLike) -> None:
         """Remove items; the next answer no longer sees them. Who has seen them is kept, in case they come back.
@@ -315,8 +600,7 @@ class Recommender:
             Ids of items that are there.
         """
         with self._writing:
-            edition = self._edition
-            self._next(version=_changed(edition, lambda index: index.remove(ids)))
+            self._swap(self._edition.without_items(ids))
 
     def add_users(self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None) -> None:
         """Add users. Costs a copy of the arrays of all users, so add many at once.
@@ -338,7 +622,7 @@ class Recommender:
             if users is None:
                 users = Users(new[:0], None if factors is None else factors[:0], None)
             lists = None if seen is None else Seen.of(edition.version, seen, len(new))
-            self._next(users=users.added(edition.version, new, factors, lists))
+            self._swap(edition.with_users(users.added(edition.version, new, factors, lists)))
 
     def update_users(self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None) -> None:
         """Give users new factors, or other items that they have seen. Costs a copy of the arrays of all users.
@@ -359,7 +643,7 @@ class Recommender:
             rows = users.rows_of(named)
             factors = _new_factors(user_factors, edition, len(named))
             lists = None if seen is None else Seen.of(edition.version, seen, len(named))
-            self._next(users=users.updated(edition.version, rows, factors, lists))
+            self._swap(edition.with_users(users.updated(edition.version, rows, factors, lists)))
 
     def remove_users(self, ids: ArrayLike) -> None:
         """Remove users. Costs a copy of the arrays of all users.
@@ -370,12 +654,13 @@ class Recommender:
             Ids of users that are there.
         """
         with self._writing:
-            users = self._edition.known_users()
-            self._next(users=users.removed(users.rows_of(_checks.ids(ids, None))))
+            edition = self._edition
+            users = edition.known_users()
+            self._swap(edition.with_users(users.removed(users.rows_of(_checks.ids(ids, None)))))
 
-    def _next(self, **parts: Any) -> None:
-        """Swap the next edition in."""
-        self._edition = replace(self._edition, number=self._edition.number + 1, **parts)
+    def _swap(self, after: Edition) -> None:
+        """Let the next edition answer from now on."""
+        self._edition = after
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything to one file, whole or not at all.
@@ -459,8 +744,14 @@ class Recommender:
     def memory(self) -> dict[str, int]:
         """Bytes of each part."""
         users = self._edition.users
-        own = {} if users is None else {"users": users.nbytes, "seen": 0 if users.seen is None else users.seen.nbytes}
-        return self._edition.version.memory() | own
+        parts = {
+            "users": users,
+            "seen": None if users is None else users.seen,
+            "attributes": self._edition.attributes,
+            "signals": self._edition.signals,
+            "unit factors": self._similar,
+        }
+        return self._edition.version.memory() | {name: part.nbytes for name, part in parts.items() if part is not None}
 
     @property
     def nbytes(self) -> int:
@@ -478,6 +769,10 @@ class Recommender:
                 facts["interests"] = f"{users.n_interests} a user"
             if users.seen is not None:
                 facts["seen"] = f"{users.seen.n_entries:,} items"
+        if edition.attributes is not None:
+            facts["attributes"] = ", ".join(edition.attributes.names)
+        if edition.signals is not None:
+            facts["signals"] = ", ".join(edition.signals.names)
         plan = self.plan
         stale = " (stale: use tune(queries) or rebuild())" if plan.stale else ""
         facts["search"] = f"{plan.method}{stale}"
@@ -560,14 +855,8 @@ def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchRes
     def next_page(page: SearchResult) -> str:
         return following(cursor, edition.generation, edition.number, who.digest(), page)
 
-    return Recommendations(found, who.users, edition.generation, edition.number, edition.titles, next_page)
-
-
-def _changed(edition: Edition, change: Callable[[Index], None]) -> Version:
-    """The version of the index after a change."""
-    index = Index(edition.version)
-    change(index)
-    return index._version
+    titles = edition.titles if edition.titled else None
+    return Recommendations(found, who.users, edition.generation, edition.number, titles, next_page)
 
 
 def _some(given: ArrayLike, n_factors: int) -> NDArray[Any] | None:
@@ -575,9 +864,7 @@ def _some(given: ArrayLike, n_factors: int) -> NDArray[Any] | None:
     array = _checks.numbers(given, "user_factors")
     if array.ndim not in (2, 3) or not array.size or array.shape[-1] != n_factors:
         return None  # refused later, in a sentence of its own
-    step = max(1, len(array) // _MEASURED)
-    taken = np.asarray(array[::step]).reshape(-1, n_factors)[:_MEASURED]
-    return taken if taken.any() and np.isfinite(taken).all() else None
+    return some_vectors(array)
 
 
 def _new_factors(given: ArrayLike | None, edition: Edition, n: int) -> NDArray[Any] | None:

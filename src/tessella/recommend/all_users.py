@@ -35,7 +35,7 @@ def recommended_to_all(
     )
 
     def asked(some: slice) -> tuple[Asked, Wish]:
-        return block_of_users(edition, some), wish.of_queries(some)
+        return block_of_users(edition, some), wish.of_queries(some, n)
 
     def answer(some: slice) -> SearchResult:
         return answered(edition, *asked(some))
@@ -61,6 +61,7 @@ def recommended_to_all(
         "k": k,
         "method": method_facts(wish.method),
         "interests": wish.interests,
+        "variety": None if wish.variety is None else repr(wish.variety),
         "users": fingerprint(np.asarray(users.ids)),
     }
     return job.into_folder(path, request, overwrite=overwrite, progress=progress)

@@ -11,12 +11,19 @@ from tessella.recommend.asking import Asked
 from tessella.recommend.cursors import Cursor
 from tessella.recommend.edition import Edition
 from tessella.recommend.interests import INTERESTS, merged
+from tessella.recommend.signals import Signals
+from tessella.recommend.variety import AtMost, Diversify
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Filter
 from tessella.retrieval.plan import Method
 from tessella.search.filters import Given, LazyFilter, PreparedFilter, all_allowed, all_excluded, filter_for
 from tessella.search.route import LARGEST_K, search
 from tessella.search.selections import selection
+
+DEEPER = 4  # times as many items are looked at where a rule leaves too few
+
+Variety = AtMost | Diversify
+RowFilter = Filter | LazyFilter | None
 
 
 @dataclass(frozen=True)
@@ -26,32 +33,55 @@ class Wish:
     k: int
     exclude_seen: bool = True
     where: Any = None
+    boosts: Any = None
+    now: Any = None
     exclude: Any = None
     allow: Any = None
     cursor: Cursor | None = None
     interests: str = "best"
+    variety: Variety | None = None
     method: Method | None = None
     threads: int | None = None
 
     def __post_init__(self) -> None:
         _checks.true_or_false(self.exclude_seen, "exclude_seen")
         _checks.one_of(self.interests, "interests", INTERESTS)
+        if self.variety is not None and not isinstance(self.variety, AtMost | Diversify):
+            kind = type(self.variety).__name__
+            raise TypeError(f"variety is a {kind}, but must be tessella.at_most(...) or tessella.diversify(...).")
 
-    def of_queries(self, some: slice) -> "Wish":
-        """What is asked for some of those who ask, where filters were read before."""
+    def of_queries(self, some: slice, n: int) -> "Wish":
+        """What is asked for some of n who ask, where filters were read before."""
         exclude, allow = (None if given is None else given.of_queries(some) for given in (self.exclude, self.allow))
-        return replace(self, exclude=exclude, allow=allow)
+        boosts = self.boosts
+        if boosts is not None:
+            boosts = {name: weights[some] if np.shape(weights) == (n,) else weights for name, weights in boosts.items()}
+        return replace(self, exclude=exclude, allow=allow, boosts=boosts)
 
 
 def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     """The lists."""
-    k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, edition.version.n_live))
+    version = edition.version
+    k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, version.n_live))
     queries = queries_of(edition, asked, wish)
     row_filter = filtered(edition, asked, wish)
-    if queries.ndim == 3:
-        found = _best_of(edition, queries, k, wish, row_filter)
-        return _first(found) if asked.single else found
-    return search(edition.version, queries[0] if asked.single else queries, k, wish.method, None, row_filter, wish.threads)
+    if wish.variety is None:
+        found = _searched(edition, queries, k, wish, row_filter, single=asked.single)
+    else:
+        found = (_at_most if isinstance(wish.variety, AtMost) else _diversified)(edition, queries, k, wish, row_filter)
+    if asked.single and found.ids.ndim == 2:
+        found = SearchResult(found.ids[0], found.scores[0], found.n_scored[0], found.certified[0])
+    if wish.boosts:
+        offset = signals_of(edition).offset(wish.boosts, len(asked), wish.now)
+        found.scores = (found.scores + (offset[0] if asked.single else offset[:, None])).astype(np.float32)
+    return found
+
+
+def signals_of(edition: Edition) -> Signals:
+    """The signals that boosts name."""
+    if edition.signals is None:
+        raise ValueError("boosts needs signals of items, but the recommender has none; build it with signals.")
+    return edition.signals
 
 
 def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32]:
@@ -59,10 +89,21 @@ def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32
     vectors = asked.vectors
     if vectors.ndim == 3 and (wish.interests == "sum" or vectors.shape[1] == 1):
         vectors = vectors.sum(axis=1, dtype=np.float64)
-    return np.require(vectors, np.float32, ["C", "A"])
+    if edition.signals is None:
+        if wish.boosts is not None:
+            signals_of(edition)
+        return np.require(vectors, np.float32, ["C", "A"])
+    queries = np.empty((*vectors.shape[:-1], edition.version.n_factors), np.float32)
+    queries[..., : edition.n_factors] = vectors
+    if wish.boosts is None:
+        queries[..., edition.n_factors :] = 0
+    else:
+        part = edition.signals.query_part(wish.boosts, len(asked), wish.now)
+        queries[..., edition.n_factors :] = part if queries.ndim == 2 else part[:, None]
+    return queries
 
 
-def filtered(edition: Edition, asked: Asked, wish: Wish) -> Filter | LazyFilter | None:
+def filtered(edition: Edition, asked: Asked, wish: Wish) -> RowFilter:
     """Which items may answer each of those who ask; None if all may."""
     version, n = edition.version, len(asked)
     excluded: list[Given] = []
@@ -71,11 +112,13 @@ def filtered(edition: Edition, asked: Asked, wish: Wish) -> Filter | LazyFilter 
         if seen is not None and asked.rows is not None:
             excluded.append(seen.of_users(asked.rows, edition.seen_rows))
         excluded += asked.met
-    if wish.cursor is not None:
+    if wish.cursor is not None and not isinstance(wish.variety, Diversify):
         excluded.append(wish.cursor.excluded(texts=version.text_ids))
     if wish.exclude is not None:
         excluded.append(_read(edition, wish.exclude, "exclude", n))
     allowed: list[Given] = []
+    if wish.where is not None:
+        allowed.append(edition.filter_of(wish.where))
     if wish.allow is not None:
         allowed.append(_read(edition, wish.allow, "allow", n))
     if not excluded and not allowed:
@@ -88,20 +131,136 @@ def _read(edition: Edition, given: Any, name: str, n: int) -> Given:
     return given if isinstance(given, PreparedFilter) else selection(edition.version, given, name, n)
 
 
-def _best_of(
-    edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: Filter | LazyFilter | None
+def _searched(
+    edition: Edition,
+    queries: NDArray[np.float32],
+    k: int,
+    wish: Wish,
+    row_filter: RowFilter,
+    *,
+    single: bool = False,
 ) -> SearchResult:
-    """Lists by the best score over several vectors; a vector of zeros is none, unless there is no other."""
-    found = []
-    there = queries.any(axis=2)
+    """The top k of all that may answer; of several vectors, by the best score with any."""
+    version = edition.version
+    if queries.ndim == 2:
+        return _search(edition, queries[0] if single else queries, k, wish, row_filter)
+    # A vector of zeros is none, unless there is no other.
+    there: NDArray[np.bool_] = np.asarray(queries[..., : edition.n_factors].any(axis=2))
     there[~there.any(axis=1), 0] = True
+    found = []
     for number in range(queries.shape[1]):
         own = np.ascontiguousarray(queries[:, number])
-        each = search(edition.version, own, k, wish.method, None, row_filter, wish.threads)
+        each = _search(edition, own, k, wish, row_filter)
         each.scores[~there[:, number]] = -np.inf
         found.append(each)
-    return merged(edition.version, found, k)
+    return merged(version, found, k)
 
 
-def _first(found: SearchResult) -> SearchResult:
-    return SearchResult(found.ids[0], found.scores[0], found.n_scored[0], found.certified[0])
+def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
+    """The top k for one vector or many; those with boosts have plans of their own."""
+    if wish.boosts and edition.boosting is not None:
+        return edition.boosting.search(edition.version, queries, k, wish.method, row_filter, wish.threads)
+    return search(edition.version, queries, k, wish.method, None, row_filter, wish.threads)
+
+
+def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
+    """The top k under a rule: what it lets in of ever longer lists, until there are k or nothing is left."""
+    rule, attributes = wish.variety, edition.attributes
+    if not isinstance(rule, AtMost) or attributes is None:
+        raise ValueError("at_most needs attributes of items, but the recommender has none; build it with attributes.")
+    attributes.column(rule.per, "at_most")
+    n, most = len(queries), max(1, edition.version.n_live)
+    result = _empty(edition, n, k)
+    left, depth = np.arange(n), min(k, most)
+    before = _shown_entries(edition, wish.cursor, n)
+    while len(left):
+        found = _searched(edition, queries[left], depth, wish, _of_numbers(row_filter, left))
+        entries = entries_in(edition, found.ids)
+        own = before[left]
+        kept = rule.kept(attributes, np.concatenate([own, entries], axis=1))[:, own.shape[1] :]
+        kept &= np.cumsum(kept, axis=1) <= k
+        full = kept.sum(axis=1) == k
+        done = full | (found.scores[:, -1] == -np.inf) | (depth == most)
+        _put(result, left[done], found, kept, done)
+        result.n_scored[left] = found.n_scored
+        left, depth = left[~done], min(DEEPER * depth, most)
+    return result
+
+
+def _diversified(
+    edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter
+) -> SearchResult:
+    """The items that a rule chooses from the best candidates; pages are parts of one such list."""
+    rule = wish.variety
+    if not isinstance(rule, Diversify):
+        raise TypeError("variety is no rule to diversify by.")
+    found = _searched(edition, queries, max(rule.candidates, k), wish, row_filter)
+    result = _empty(edition, len(queries), k)
+    shown = ((),) * len(queries) if wish.cursor is None else wish.cursor.shown
+    for number, before in enumerate(shown):
+        ids, scores = found.ids[number], found.scores[number]
+        there = scores > -np.inf
+        named = ids[there].astype(np.str_) if ids.dtype == object else ids[there]
+        chosen = rule.order(scores[there], edition.item_vectors(named), len(before) + k)
+        chosen = chosen[~np.isin(named[chosen], np.array(before, named.dtype))][:k] if before else chosen[:k]
+        result.ids[number, : len(chosen)] = ids[there][chosen]
+        result.scores[number, : len(chosen)] = scores[there][chosen]
+    result.n_scored[:], result.certified[:] = found.n_scored, found.certified
+    return result
+
+
+def _empty(edition: Edition, n: int, k: int) -> SearchResult:
+    """Lists without an item."""
+    ids = np.full((n, k), None, object) if edition.version.text_ids else np.full((n, k), -1)
+    return SearchResult(ids, np.full((n, k), -np.inf, np.float32), np.zeros(n, np.int64), np.ones(n, np.bool_))
+
+
+def _put(
+    result: SearchResult,
+    queries: NDArray[np.int64],
+    found: SearchResult,
+    kept: NDArray[np.bool_],
+    done: NDArray[np.bool_],
+) -> None:
+    """Put the kept items of lists that are done where they belong."""
+    row, at = np.nonzero(kept & done[:, None] & (found.scores > -np.inf))
+    number = np.cumsum(done) - 1  # of a list, among those that are done
+    starts = np.searchsorted(row, np.arange(len(done)))
+    place = np.arange(len(row)) - starts[row]
+    result.ids[queries[number[row]], place] = found.ids[row, at]
+    result.scores[queries[number[row]], place] = found.scores[row, at]
+    result.certified[queries] = found.certified[done]
+
+
+def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[np.int64]:
+    """Entries of what was shown, for each query, in that order; filled up with -1."""
+    if cursor is None:
+        return np.zeros((n, 0), np.int64)
+    width = max(map(len, cursor.shown), default=0)
+    shown = cursor.excluded(texts=edition.version.text_ids)
+    entries = np.full((n, width), -1)
+    lengths = np.diff(shown.starts) if shown.starts is not None else np.zeros(n, np.int64)
+    entries[np.arange(width) < lengths[:, None]] = edition.entries_of(shown.values)
+    return entries
+
+
+def entries_in(edition: Edition, ids: NDArray[Any]) -> NDArray[np.int64]:
+    """The entry of each item, or -1 where there is none."""
+    entries = np.full(ids.shape, -1)
+    there = ids != (None if ids.dtype == object else -1)
+    named = ids[there]
+    if len(named):
+        entries[there] = edition.entries_of(named.astype(np.str_) if ids.dtype == object else named)
+    return entries
+
+
+def _of_numbers(row_filter: RowFilter, queries: NDArray[np.int64]) -> RowFilter:
+    """The filter of some queries."""
+    if isinstance(row_filter, LazyFilter):
+        parts = [row_filter.of_queries(slice(at, at + 1)) for at in queries.tolist()]
+        listed = np.concatenate(
+            [part.listed[part.starts[0] : part.starts[1]] for part in parts if part.starts is not None]
+        )
+        sizes = [int(part.starts[1] - part.starts[0]) for part in parts if part.starts is not None]
+        return Filter(None, 0, listed, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), row_filter.only)
+    return row_filter if row_filter is None else row_filter.of_numbers(queries)

@@ -1,7 +1,7 @@
 """Asking: from what a caller passes as users, vectors or likes to the vectors to search with, and whose they are."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,9 @@ def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
     """Users who are in the model."""
     known = edition.known_users()
     rows = known.rows_of(ids)
-    return Asked(known.factors_of(rows), single, ids[0] if single else ids, int(rows[0]) if single else rows, (), (ids,))
+    return Asked(
+        known.factors_of(rows), single, ids[0] if single else ids, int(rows[0]) if single else rows, (), (ids,)
+    )
 
 
 def block_of_users(edition: Edition, some: slice) -> Asked:
@@ -70,7 +72,7 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
     if _checks.is_sparse(users):
         raise TypeError("users is a SciPy sparse matrix, but must be ids of users or vectors; pass likes as liked=.")
     if isinstance(users, np.ndarray):
-        if users.dtype.kind == "f" and users.size or users.ndim > 1:
+        if (users.dtype.kind == "f" and users.size) or users.ndim > 1:
             return None
     elif isinstance(users, list | tuple | range) or hasattr(users, "__array__"):
         if any(isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users):
@@ -83,9 +85,13 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
 def _vectors(edition: Edition, given: Any) -> Asked:
     array = _checks.numbers(given, "users")
     if array.ndim not in (1, 2, 3):
-        raise ValueError(f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors).")
+        raise ValueError(
+            f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors)."
+        )
     if array.shape[-1] != edition.n_factors:
-        raise ValueError(f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors.")
+        raise ValueError(
+            f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors."
+        )
     if array.ndim == 3 and not array.shape[1]:
         raise ValueError("users has 0 vectors for each user, but must have at least 1.")
     finite = np.isfinite(array)
@@ -96,7 +102,9 @@ def _vectors(edition: Edition, given: Any) -> Asked:
 
 def _alike(edition: Edition, like: Any, dislike: Any) -> Asked:
     """The mean vector of what is liked, less that of what is not."""
-    sides = [None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))]
+    sides = [
+        None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))
+    ]
     counts = {len(side[0]) for side in sides if side is not None}
     singles = {side[1] for side in sides if side is not None}
     if len(counts) > 1 or len(singles) > 1:
@@ -143,7 +151,9 @@ def _with_seen(
     """What a user likes now, beside what she has seen before and is still there."""
     seen = edition.known_users().seen
     if seen is None:
-        raise ValueError("liked is added to what a user has seen, but the recommender holds nothing seen; leave out users.")
+        raise ValueError(
+            "liked is added to what a user has seen, but the recommender holds nothing seen; leave out users."
+        )
     before, their_weights = seen.of_user(row)
     old = (edition.version.find(before) >= 0) & ~np.isin(before, items)
     own = np.ones(len(items)) if weights is None else weights
@@ -151,7 +161,10 @@ def _with_seen(
     return together, np.concatenate([their_weights[old].astype(np.float64), own])
 
 
-def item_lists(given: Any, name: str) -> tuple[list[tuple[NDArray[Any], NDArray[np.float64] | None]], bool]:
+Likes: TypeAlias = tuple[NDArray[Any], NDArray[np.float64] | None]  # ids, and perhaps weights
+
+
+def item_lists(given: Any, name: str) -> tuple[list[Likes], bool]:
     """Items and perhaps weights, for one or for each of several; and whether it was one."""
     if isinstance(given, Mapping):
         return [_weighted(given, name)], True
@@ -161,8 +174,9 @@ def item_lists(given: Any, name: str) -> tuple[list[tuple[NDArray[Any], NDArray[
         raise TypeError(f"{name} is a {type(given).__name__}, but must be a sequence of ids.")
     values = list(given)
     if values and all(isinstance(value, Mapping) or _checks.is_sequence(type(value)) for value in values):
-        parts = [_weighted(v, name) if isinstance(v, Mapping) else (item_ids(v, name), None) for v in values]
-        return parts, False
+        return [
+            _weighted(own, name) if isinstance(own, Mapping) else (item_ids(own, name), None) for own in values
+        ], False
     return [(item_ids(values, name), None)], True
 
 
@@ -174,7 +188,7 @@ def item_ids(values: Any, name: str) -> NDArray[Any]:
     return checked
 
 
-def _weighted(given: Mapping[Any, Any], name: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _weighted(given: Mapping[Any, Any], name: str) -> Likes:
     """Items with weights."""
     weights = _checks.numbers(list(given.values()) or np.zeros(0), f"weights of {name}").astype(np.float64)
     return item_ids(list(given), name), weights

@@ -60,7 +60,8 @@ class Cursor:
         """Refuse a cursor of another model or of another question."""
         if self.generation != generation:
             raise ValueError(
-                f"after is a cursor of model {self.generation}, but this is model {generation}; begin with the first page."
+                f"after is a cursor of model {self.generation}, but this is model {generation}; begin with the first "
+                "page."
             )
         if self.asked != asked:
             raise ValueError("after is a cursor of a list for other users; pass the `next` of the page before.")

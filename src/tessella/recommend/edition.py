@@ -1,18 +1,29 @@
 """Edition: what one question sees, items, users and what is known of them. A change makes the next one."""
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tessella import _checks
 from tessella._cached import cached
+from tessella.index import Index
+from tessella.recommend.attributes import Attributes
+from tessella.recommend.boosting import Boosting
+from tessella.recommend.conditions import Condition
+from tessella.recommend.fold_in import Gram, fold_in
+from tessella.recommend.signals import Signals
 from tessella.recommend.users import Users
 from tessella.search.filters import PreparedFilter
 from tessella.versions.version import Version
 
 MOST_CONDITIONS = 256  # that are kept as bits, for each edition
+MEASURED = 2_000  # vectors of users that plans are measured with
+TITLE = "title"
 
 
 @dataclass(frozen=True)
@@ -21,13 +32,16 @@ class Edition:
 
     version: Version
     users: Users | None
+    attributes: Attributes | None
+    signals: Signals | None
     generation: str  # which model this is, whatever has changed since
     number: int  # how many changes led here
+    boosting: Boosting | None = None  # how searches with boosts are planned
 
-    @property
+    @cached
     def n_factors(self) -> int:
-        """Coordinates of a user's vector."""
-        return self.version.n_factors
+        """Coordinates of a user's vector; an item has one more for each signal."""
+        return self.version.n_factors - (0 if self.signals is None else len(self.signals.names))
 
     @cached
     def seen_rows(self) -> NDArray[np.int64]:
@@ -35,24 +49,64 @@ class Edition:
         seen = self.known_users().seen
         return np.zeros(0, np.int64) if seen is None else seen.row_of_column(self.version)
 
+    @cached
+    def gram(self) -> Gram:
+        """The Gram matrix of the items."""
+        return Gram.of(self.factors())
+
+    @cached
+    def _kept(self) -> "OrderedDict[str, PreparedFilter]":
+        """The filters of the last conditions, by their text; they hold no reference to this edition."""
+        return OrderedDict()
+
+    def mask_of(self, where: Any) -> NDArray[np.bool_]:
+        """The entries that a condition is true of."""
+        if self.attributes is None:
+            raise ValueError("where needs attributes of items, but the recommender has none; build it with attributes.")
+        return Condition.of(where, self.attributes).mask(self.attributes)
+
+    def filter_of(self, where: Any) -> PreparedFilter:
+        """The items that a condition lets answer, as bits that are made once."""
+        if self.attributes is None:
+            raise ValueError("where needs attributes of items, but the recommender has none; build it with attributes.")
+        condition, kept = Condition.of(where, self.attributes), self._kept
+        text = condition.text
+        found = kept.get(text)
+        if found is None:
+            mask = condition.mask(self.attributes)
+            found = kept[text] = PreparedFilter(self.version, None, (mask, self.version.ids))
+        with contextlib.suppress(KeyError):  # another thread may have taken it out
+            kept.move_to_end(text)
+            if len(kept) > MOST_CONDITIONS:
+                kept.popitem(last=False)
+        return found
+
     def known_users(self) -> Users:
         """The users, who must be there."""
         if self.users is None:
             raise ValueError("the recommender holds no users; pass vectors, or what a user liked as liked=.")
         return self.users
 
+    def factors(self) -> NDArray[np.float32]:
+        """Factors of all items, without their signals."""
+        if not self.version.n_live:
+            return np.zeros((0, self.n_factors), np.float32)
+        return self.version.factors_at(self.version.live_positions)[:, : self.n_factors]
+
     def item_vectors(self, ids: NDArray[Any]) -> NDArray[np.float32]:
         """Factors of items, which must be there."""
         self.version.same_kind(ids)
+        if not len(ids):
+            return np.zeros((0, self.n_factors), np.float32)
         return self.version.factors_at(self.version.positions_of(ids))[:, : self.n_factors]
 
-    def titles(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Titles of items."""
-        return np.full(ids.shape, None, object)
-
-    def fold_in(self, ids: NDArray[Any], weights: Any, regularization: float, alpha: float) -> NDArray[np.float32]:
-        """soon"""
-        raise NotImplementedError
+    def fold_in(
+        self, ids: NDArray[Any], weights: ArrayLike | None, regularization: float, alpha: float
+    ) -> NDArray[np.float32]:
+        """The vector of somebody who liked some items."""
+        if not len(ids):
+            raise ValueError("nothing is liked, but at least 1 item is needed to fold in.")
+        return fold_in(self.item_vectors(ids), weights, self.gram, regularization=regularization, alpha=alpha)
 
     def entries_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """The entry of each item, or -1."""
@@ -62,3 +116,162 @@ class Edition:
         if there.any():
             entries[there] = np.searchsorted(self.version.live_rows, self.version.rows_at(positions[there]))
         return entries
+
+    @property
+    def titled(self) -> bool:
+        """Whether items have titles."""
+        return self.attributes is not None and TITLE in self.attributes.names
+
+    def titles(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """Titles of items, by their ids or what stands for none; None where there is none."""
+        found = np.full(ids.shape, None, object)
+        there = ids != (None if ids.dtype == object else -1)
+        named = ids[there]
+        if self.attributes is not None and len(named):
+            entries = self.entries_of(named.astype(np.str_) if ids.dtype == object else named)
+            texts = np.full(len(entries), None, object)
+            texts[entries >= 0] = self.attributes.values(TITLE, entries[entries >= 0])
+            found[there] = texts
+        return found
+
+    def with_users(self, users: Users) -> "Edition":
+        """The edition with other users."""
+        after = replace(self, users=users, number=self.number + 1)
+        for name in ("gram", "_kept"):  # are of items
+            if name in vars(self):
+                vars(after)[name] = vars(self)[name]
+        return after
+
+    def tuned(self, queries: ArrayLike | None, target_recall: float, k: int) -> "Edition":
+        """The edition with its searches planned anew."""
+        asked = self._measured_with(queries)
+        version = changed(self.version, lambda index: index.tune(asked, target_recall, k))
+        return self._planned(replace(self, version=version, number=self.number + 1), asked)
+
+    def rebuilt(self, queries: ArrayLike | None, threads: int | None) -> "Edition":
+        """The edition with everything fitted anew to the items there are."""
+        asked = self._measured_with(queries)
+        before = self
+        if self.signals is not None and self.version.n_live:
+            signals = self.signals.refitted(self.factors())
+            extended = signals.extend(self.factors())
+            version = changed(self.version, lambda index: index.update(extended, self.version.ids))
+            before = replace(self, signals=signals, version=version)
+        version = changed(before.version, lambda index: index.rebuild(queries=asked, threads=threads))
+        return self._planned(replace(before, version=version, number=self.number + 1), asked)
+
+    def _measured_with(self, queries: ArrayLike | None) -> NDArray[np.float32] | None:
+        """Queries to measure plans with, those passed or some users, with zeros for signals; None where there are none.
+
+        An index whose searches are exact has nothing to measure.
+        """
+        if queries is None:
+            factors = None if self.users is None else self.users.factors
+            queries = None if factors is None else some_vectors(factors)
+        if queries is None:
+            return None
+        asked = _checks.all_factors(queries, "queries", self.n_factors)
+        return asked if self.signals is None else np.hstack([asked, self.signals.query_part(None, len(asked))])
+
+    def _planned(self, after: "Edition", asked: NDArray[np.float32] | None) -> "Edition":
+        """An edition with plans for boosts, measured with queries that have zeros for signals."""
+        return after.with_boosting(None if asked is None else asked[:, : self.n_factors])
+
+    def with_boosting(self, queries: NDArray[np.float32] | None) -> "Edition":
+        """The same edition, with the plans of searches with boosts."""
+        if self.signals is None or not self.signals.names:
+            return self
+        return replace(self, boosting=Boosting.measured(self.version, len(self.signals.names), queries))
+
+    def with_items(self, item_factors: ArrayLike, ids: ArrayLike, attributes: Any, signals: Any) -> "Edition":
+        """The edition with new items."""
+        factors = _checks.item_factors(item_factors, self.n_factors)
+        n = len(factors)
+        new_attributes = self.attributes
+        if self.attributes is not None:
+            given = _given(attributes, self.attributes.names, "attributes")
+            new_attributes = self.attributes.joined(Attributes.of(given, n, like=self.attributes))
+        elif attributes is not None:
+            raise ValueError("attributes are given, but the recommender was built without.")
+        extended, new_signals = factors, self.signals
+        if self.signals is not None:
+            new_signals = self.signals.joined(_given(signals, self.signals.names, "signals"), n)
+            extended = new_signals.extend(factors, slice(len(self.signals), None))
+        elif signals is not None:
+            raise ValueError("signals are given, but the recommender was built without.")
+        version = changed(self.version, lambda index: index.add(extended, ids))
+        return self._after(version, new_attributes, new_signals, None, factors)
+
+    def with_updates(self, item_factors: ArrayLike | None, ids: ArrayLike, attributes: Any, signals: Any) -> "Edition":
+        """The edition with other factors, attributes or signals of some items."""
+        named = _checks.ids(ids, None)
+        before = self.item_vectors(named)
+        entries = self.entries_of(named)
+        factors = before if item_factors is None else _checks.item_factors(item_factors, self.n_factors)
+        if len(factors) != len(named):
+            raise ValueError(f"ids has {len(named)} entries, but there are {len(factors)} items.")
+        new_attributes, new_signals = self.attributes, self.signals
+        if attributes is not None:
+            if self.attributes is None:
+                raise ValueError("attributes are given, but the recommender was built without.")
+            new_attributes = self.attributes.replaced(
+                entries, Attributes.of(attributes, len(named), like=self.attributes)
+            )
+        if signals is not None:
+            if self.signals is None:
+                raise ValueError("signals are given, but the recommender was built without.")
+            new_signals = self.signals.replaced(entries, signals)
+        if item_factors is None and signals is None:
+            return self._after(self.version, new_attributes, new_signals, None, None)
+        extended = factors if new_signals is None else new_signals.extend(factors, entries)
+        version = changed(self.version, lambda index: index.update(extended, named))
+        return self._after(version, new_attributes, new_signals, before, factors)
+
+    def without_items(self, ids: ArrayLike) -> "Edition":
+        """The edition without some items."""
+        named = _checks.ids(ids, None)
+        before = self.item_vectors(named)
+        kept = np.delete(np.arange(self.version.n_live), self.entries_of(named))
+        version = changed(self.version, lambda index: index.remove(named))
+        attributes = None if self.attributes is None else self.attributes.take(kept)
+        signals = None if self.signals is None else self.signals.take(kept)
+        return self._after(version, attributes, signals, before, None)
+
+    def _after(
+        self,
+        version: Version,
+        attributes: Attributes | None,
+        signals: Signals | None,
+        left: NDArray[np.float32] | None,
+        came: NDArray[np.float32] | None,
+    ) -> "Edition":
+        """The next edition; its Gram matrix follows, if there was one, from the factors that left and came."""
+        after = replace(self, version=version, attributes=attributes, signals=signals, number=self.number + 1)
+        gram = vars(self).get("gram")
+        if gram is not None:
+            gram = gram if left is None else gram.minus(left)
+            gram = gram if came is None else gram.plus(came)
+            if not gram.worn:
+                vars(after)["gram"] = gram
+        return after
+
+
+def changed(version: Version, change: Callable[[Index], Any]) -> Version:
+    """The version of the index after a change."""
+    index = Index(version)
+    change(index)
+    return index._version
+
+
+def some_vectors(factors: NDArray[Any]) -> NDArray[Any] | None:
+    """Vectors of some users, spread over all of them, to measure with; None if they tell nothing."""
+    step = max(1, len(factors) // MEASURED)
+    taken = np.asarray(factors[::step]).reshape(-1, factors.shape[-1])[:MEASURED]
+    return taken if taken.any() and np.isfinite(taken).all() else None
+
+
+def _given(data: Any, names: Any, what: str) -> Any:
+    """What is known of new items, which must be told."""
+    if data is None:
+        raise ValueError(f"{what} of the new items are missing; pass {', '.join(map(repr, names))}.")
+    return data

@@ -28,8 +28,8 @@ class Seen:
         read = selection(version, given, name, n_users)
         if read.n_queries is None:
             raise ValueError(
-                f"{name} is one sequence of ids, but must be a list with a sequence for each of the {n_users} users, or "
-                "a sparse matrix with a row for each."
+                f"{name} is one sequence of ids, but must be a list with one for each of the {n_users} users, or a "
+                "sparse matrix with a row for each."
             )
         read.check(version)
         if isinstance(read, Mask):

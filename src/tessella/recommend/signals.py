@@ -13,6 +13,8 @@ from tessella import _checks
 
 TIMES = 3.0  # as far spread as an ordinary coordinate of the items: see decision 33
 MOST_GROWN = 40.0  # lifetimes by which an item may be newer than the newest at fitting, before float32 suffers
+_LARGEST_VALUE = 1e30
+_LARGEST = 1e15  # coordinate, so that products are well within float32
 
 Moment: TypeAlias = float | datetime.datetime | datetime.date | np.datetime64
 Duration: TypeAlias = float | datetime.timedelta | np.timedelta64
@@ -164,7 +166,7 @@ class Signals:
                 or [0.0]
             )
         )
-        spread = TIMES * (np.sqrt(mean_square) or 1.0)
+        spread = TIMES * (np.sqrt(mean_square) or 1.0) / np.sqrt(max(1, len(given)))
         fitted = {name: Signal.fit(values, tau, spread) for name, (values, tau) in given.items()}
         return cls(fitted, _together(given, n))._checked(what)
 
@@ -222,10 +224,11 @@ class Signals:
             The moment for which decaying signals count, in seconds since 1970 if a number; None is now.
         """
         part = np.zeros((n, len(self._fitted)))
-        for at, (_, one, weights) in enumerate(self._weights(boosts, n, now)):
+        for at, (name, one, weights) in enumerate(self._weights(boosts, n, now)):
             part[:, at] = weights * one.scale
-        with np.errstate(over="ignore"):
-            return part.astype(np.float32)
+            if np.abs(part[:, at]).max(initial=0) > _LARGEST:
+                raise ValueError(f"boosts[{name!r}] is {np.abs(weights).max():.3g}, too large for float32.")
+        return part.astype(np.float32)
 
     def offset(self, boosts: Boosts | None, n: int, now: Moment | None = None) -> NDArray[np.float64]:
         """What is to be added to the scores of n queries, since signals are centred."""
@@ -238,12 +241,11 @@ class Signals:
         self, boosts: Boosts | None, n: int, now: Moment | None = None, entries: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float64]:
         """What boosts add to the scores of items, all or some, for n queries: (n, n_items), by the definition."""
-        columns = self._columns[entries]
-        moment = _now(now)
+        columns, moment = self._columns[entries], _now(now)
         total = np.zeros((n, len(columns)))
-        for at, (name, one) in enumerate(self._fitted.items()):
+        for at, (one, weights) in enumerate(zip(self._fitted.values(), self._asked(boosts, n), strict=True)):
             values = columns[:, at] if one.tau is None else np.exp((columns[:, at] - moment) / one.tau)
-            total += _weight((boosts or {}).get(name, 0.0), name, n)[:, None] * values
+            total += weights[:, None] * values
         return total
 
     def joined(self, data: Any, n: int, what: str = "signals") -> Self:
@@ -295,10 +297,8 @@ class Signals:
         )
         return f"Signals of {len(self):,} items: {names}"
 
-    def _weights(
-        self, boosts: Boosts | None, n: int, now: Moment | None
-    ) -> list[tuple[str, Signal, NDArray[np.float64]]]:
-        """Every signal with the weights of n queries, decayed."""
+    def _asked(self, boosts: Boosts | None, n: int) -> list[NDArray[np.float64]]:
+        """The weights of n queries for every signal."""
         asked = {} if boosts is None else boosts
         if not isinstance(asked, Mapping):
             raise TypeError(f"boosts is a {type(asked).__name__}, but must be a dict of weights by the signal's name.")
@@ -306,10 +306,16 @@ class Signals:
         if unknown:
             known = f"there are {', '.join(map(repr, self._fitted))}" if self._fitted else "there are none"
             raise ValueError(f"boosts names {unknown[0]!r}, which is no signal; {known}.")
+        return [_weight(asked.get(name, 0.0), name, n) for name in self._fitted]
+
+    def _weights(
+        self, boosts: Boosts | None, n: int, now: Moment | None
+    ) -> list[tuple[str, Signal, NDArray[np.float64]]]:
+        """Every signal with the weights of n queries, decayed."""
         moment = _now(now)
         return [
-            (name, one, one.weight(_weight(asked.get(name, 0.0), name, n), moment))
-            for name, one in self._fitted.items()
+            (name, one, one.weight(weights, moment))
+            for (name, one), weights in zip(self._fitted.items(), self._asked(boosts, n), strict=True)
         ]
 
     def _same(self, data: Any, n: int, what: str) -> NDArray[np.float64]:
@@ -336,9 +342,6 @@ class Signals:
                     f"{what}[{name!r}] holds numbers too large for float32 beside the others; scale it down."
                 )
         return self
-
-
-_LARGEST = 1e15  # of a coordinate, so that its square is well within float32
 
 
 def _columns(
@@ -383,6 +386,8 @@ def _finite(values: Any, name: str) -> NDArray[np.float64]:
     bad = np.flatnonzero(~np.isfinite(taken))
     if bad.size:
         raise ValueError(f"{name} holds {taken[bad[0]]} in row {bad[0]}, but must be finite; fill what is missing.")
+    if np.abs(taken).max(initial=0) > _LARGEST_VALUE:
+        raise ValueError(f"{name} holds {taken[np.abs(taken).argmax()]:g}, too large for float32; scale it down.")
     return taken
 
 

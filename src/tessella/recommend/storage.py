@@ -6,8 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella.recommend.attributes import Attributes
+from tessella.recommend.boosting import Boosting
 from tessella.recommend.edition import Edition
 from tessella.recommend.seen import Seen
+from tessella.recommend.signals import Signals
 from tessella.recommend.users import Users
 from tessella.versions import storage
 from tessella.versions.snapshot import restore, snapshot
@@ -27,10 +30,17 @@ def packed(edition: Edition) -> tuple[Arrays, dict[str, object]]:
         "number": edition.number,
         "index": index_facts,
         "users": None,
+        "attributes": None if edition.attributes is None else edition.attributes.facts(),
+        "signals": None if edition.signals is None else edition.signals.facts(),
+        "boosting": None if edition.boosting is None else edition.boosting.to_json(),
     }
     if edition.users is not None:
         own, facts["users"] = _users_packed(edition.users, edition.version)
         arrays |= _under("users", own)
+    if edition.attributes is not None:
+        arrays |= _under("attributes", edition.attributes.to_arrays())
+    if edition.signals is not None:
+        arrays |= _under("signals", edition.signals.to_arrays())
     return arrays, facts
 
 
@@ -41,12 +51,31 @@ def unpacked(arrays: Arrays, facts: dict[str, Any], name: str) -> Edition:
     version = restore(_of("index", arrays), facts["index"] | {"format": facts["format"]}, name)
     try:
         users = None if facts["users"] is None else _users_unpacked(_of("users", arrays), facts["users"], version)
-        strange = set(arrays) - {part for part in arrays if part.partition(".")[0] in ("index", "users")}
-        if strange:
-            raise ValueError(f"{min(strange)} does not belong there")
-        return Edition(version, users, str(facts["generation"]), _checks.whole_number(facts["number"], "number", 0))
+        attributes = signals = None
+        if facts["attributes"] is not None:
+            attributes = Attributes.from_arrays(_of("attributes", arrays), facts["attributes"])
+        if facts["signals"] is not None:
+            signals = Signals.from_arrays(_of("signals", arrays), facts["signals"])
+        number = _checks.whole_number(facts["number"], "number", 0)
+        boosting = None
+        if facts["boosting"] is not None and signals is not None:
+            tiled = version.fitted.tiling is not None
+            boosting = Boosting.from_json(facts["boosting"], len(signals.names), tiled=tiled)
+        return _checked(Edition(version, users, attributes, signals, str(facts["generation"]), number, boosting))
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} cannot be used: its arrays do not belong together ({error}).") from None
+
+
+def _checked(edition: Edition) -> Edition:
+    """An edition, if its parts are of the same items and factors."""
+    n = edition.version.n_live
+    for name, part in (("attributes", edition.attributes), ("signals", edition.signals)):
+        if part is not None and len(part) != n:
+            raise ValueError(f"{name} are of {len(part)} items, but there are {n}")
+    factors = None if edition.users is None else edition.users.factors
+    if factors is not None and factors.shape[-1] != edition.n_factors:
+        raise ValueError(f"users have {factors.shape[-1]} factors, but items {edition.n_factors}")
+    return edition
 
 
 def _under(name: str, arrays: Arrays) -> Arrays:

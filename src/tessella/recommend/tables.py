@@ -48,7 +48,8 @@ class Recommendations(SearchResult):
     --------
     >>> import numpy as np
     >>> import tessella as ts
-    >>> model = ts.Recommender.build(np.eye(3), [[3.0, 2.0, 1.0]], attributes={"title": ["Alien", "Brazil", "Casablanca"]})
+    >>> movies = {"title": ["Alien", "Brazil", "Casablanca"]}
+    >>> model = ts.Recommender.build(np.eye(3), [[3.0, 2.0, 1.0]], attributes=movies)
     >>> found = model.recommend(0, k=2)
     >>> found
     rank  item  score  title
@@ -59,7 +60,7 @@ class Recommendations(SearchResult):
     [Recommendation(item=0, score=3.0, title='Alien'), Recommendation(item=1, score=2.0, title='Brazil')]
     """
 
-    __slots__ = ("_next", "_titles", "generation", "users", "version")
+    __slots__ = ("_next", "_titles", "_who", "generation", "users", "version")
 
     def __init__(
         self,
@@ -68,15 +69,18 @@ class Recommendations(SearchResult):
         generation: str,
         version: int,
         titles: Callable[[NDArray[Any]], NDArray[Any]] | None,
-        following: Callable[[SearchResult], str],
+        following: Callable[[SearchResult], str] | None,
+        who: str = "user",
     ) -> None:
         super().__init__(found.ids, found.scores, found.n_scored, found.certified)
         self.users, self.generation, self.version = users, generation, version
-        self._titles, self._next = titles, following
+        self._titles, self._next, self._who = titles, following, who
 
     @property
     def next(self) -> str:
         """The cursor for the page after this one, to pass as ``after``: a text of letters, digits, - and _."""
+        if self._next is None:
+            raise ValueError("similar items have no pages; ask for a larger k.")
         return self._next(self)
 
     @property
@@ -104,7 +108,7 @@ class Recommendations(SearchResult):
         there = scores > -np.inf
         query, at = np.nonzero(there)
         made = {
-            "user": query if self.users is None else np.atleast_1d(self.users)[query],
+            self._who: query if self.users is None else np.atleast_1d(self.users)[query],
             "rank": at + 1,
             "item": ids[there],
             "score": scores[there],
@@ -131,9 +135,7 @@ class Recommendations(SearchResult):
         part = _part(self, slice(0, shown))
         columns = part.columns()
         if self.ids.ndim == 1:
-            del columns["user"]
-        elif self.users is None:
-            columns = {"query" if name == "user" else name: values for name, values in columns.items()}
+            del columns[self._who]
         yield tuple(columns)
         for row in list(zip(*(values.tolist() for values in columns.values()), strict=True))[:_ROWS_SHOWN]:
             yield tuple(_cell(value) for value in row)
@@ -145,7 +147,9 @@ class Recommendations(SearchResult):
         head, *rows = self._rows()
         table = [head, *(row for row in rows if len(row) == len(head))]
         widths = [max(len(row[at]) for row in table) for at in range(len(head))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
         return "\n".join([*lines, *(row[0] for row in rows if len(row) < len(head))])
 
     def _repr_html_(self) -> str:
@@ -166,7 +170,9 @@ def _part(found: Recommendations, some: slice) -> Recommendations:
         return found
     users = None if found.users is None else found.users[some]
     arrays = (found.ids[some], found.scores[some], found.n_scored[some], found.certified[some])
-    return Recommendations(SearchResult(*arrays), users, found.generation, found.version, found._titles, found._next)
+    return Recommendations(
+        SearchResult(*arrays), users, found.generation, found.version, found._titles, found._next, found._who
+    )
 
 
 def _cell(value: object) -> str:

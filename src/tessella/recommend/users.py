@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 from tessella._cached import cached
+from tessella.recommend.fold_in import Gram
 from tessella.recommend.seen import Seen
 from tessella.versions.fingerprint import fingerprint
 from tessella.versions.version import Version
@@ -56,7 +57,9 @@ class Users:
         """The row of each id, or -1."""
         if len(ids) and (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             kinds = {"U": "texts", "i": "whole numbers"}
-            raise TypeError(f"users holds {kinds[ids.dtype.kind]}, but the ids of users are {kinds[self.ids.dtype.kind]}.")
+            raise TypeError(
+                f"users holds {kinds[ids.dtype.kind]}, but the ids of users are {kinds[self.ids.dtype.kind]}."
+            )
         if not len(self.ids):
             return np.full(len(ids), -1)
         if self._numbered:
@@ -127,6 +130,13 @@ class Users:
         kept = np.delete(np.arange(len(self)), rows)
         factors = None if self.factors is None else self.factors[kept]
         return Users(self.ids[kept], factors, None if self.seen is None else self.seen.take(kept))
+
+    @cached
+    def gram(self) -> Gram:
+        """The Gram matrix of the users."""
+        if self.factors is None or self.factors.ndim == 3:
+            raise ValueError("a new item is folded in from users with one vector each, but there are none.")
+        return Gram.of(self.factors)
 
     def digest(self) -> str:
         """What tells these users from others, after a look at some of them."""

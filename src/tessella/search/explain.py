@@ -38,7 +38,7 @@ def explain(
     at = np.array([position])
     factor, row = version.factors_at(at), int(version.rows_at(at)[0])
     score = float(_scores(query, factor)[0])
-    allowed = {"exclude": _may_answer(version, exclude, None), "allow": _may_answer(version, None, allow)}
+    allowed = {"exclude": rows_allowed(version, exclude, None), "allow": rows_allowed(version, None, allow)}
     may_answer = allowed["exclude"] & allowed["allow"]
     used = _used(version, k, exclude, allow) if method is None else method
     if allow is not None and np.count_nonzero(allowed["allow"][version.live_rows]) <= few_allowed(version.n_live):
@@ -69,7 +69,7 @@ def _used(version: Version, k: int, exclude: Any, allow: Any) -> Method:
     return planned(version, k, filter_for(version, 1, exclude, allow))[0][0]
 
 
-def _may_answer(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_]:
+def rows_allowed(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_]:
     """Which rows a filter lets through."""
     rows = np.ones(max(version.next_row, 1), np.bool_)
     if exclude is None and allow is None:

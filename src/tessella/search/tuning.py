@@ -76,7 +76,7 @@ def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Vers
 
 def tuned(
     version: Version,
-    queries: NDArray[np.float32] | None,
+    queries: NDArray[np.float32] | list[NDArray[np.float32]] | None,
     target_recall: float,
     k: int,
     *,
@@ -85,10 +85,12 @@ def tuned(
 ) -> Plan:
     """For every k the fastest method of those that reach the recall on every sample of queries.
 
-    `pause` is called between measurements, and may raise to end it.
+    Several kinds of queries are several samples, each of which has to reach it. `pause` is called between measurements,
+    and may raise to end it.
     """
     made_up = made_up_queries(version)
-    asked = made_up if queries is None else [_some(queries)]
+    given = queries if isinstance(queries, list) else [] if queries is None else [queries]
+    asked = [_some(sample) for sample in given] or made_up
     samples = Samples(version, asked, k, target_recall, pause)
     chosen = _chosen(samples)
     trials = [trial for depth in sorted(chosen) for trial in chosen[depth]]

@@ -1,0 +1,531 @@
+"""Columns: one attribute of all items, by kind, in a few flat arrays.
+
+Every kind says where a value is missing in its own way: the code -1, NaN, or the smallest number of its type.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella._cached import cached
+from tessella.recommend import dates
+from tessella.recommend.pools import Pool, Texts, Whole, WholeNumbers, narrow, type_for
+
+Bools: TypeAlias = NDArray[np.bool_]
+Labels: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # where those of each entry begin, one after another
+
+_SPARE = 2  # a pool may hold this many times as many values as are in use
+_FEW = 8  # values that are compared one by one
+
+
+class Column(ABC):
+    """One attribute of n items; never changed once made."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @cached
+    def present(self) -> Bools | None:
+        """Where there is a value; None if there is one everywhere."""
+        there = self._present()
+        return None if there.all() else there
+
+    @abstractmethod
+    def _present(self) -> Bools: ...
+
+    @abstractmethod
+    def any_of(self, values: Sequence[Any]) -> Bools:
+        """Where the value is one of these."""
+
+    @abstractmethod
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+
+    @abstractmethod
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these."""
+
+    @abstractmethod
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """The values of some entries as JSON has them; None where they are missing."""
+
+    @abstractmethod
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """A number for each value of each entry, equal where values are; none where a value is missing."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All there is to keep, in types that files have."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it takes to read the arrays."""
+        return {"kind": self.kind}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def _one_each(self, labels: NDArray[Any], there: Bools) -> Labels:
+        return np.concatenate([[0], np.cumsum(there)]), labels[there].astype(np.int64)
+
+
+class Ordered(Column):
+    """A column whose values have an order."""
+
+    @abstractmethod
+    def compare(self, operator: str, value: Any) -> Bools:
+        """Where the value is "from", "to", "above" or "below" another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Category(Column):
+    """A text for each item."""
+
+    codes: Whole
+    pool: Texts
+
+    kind: ClassVar[str] = "category"
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def _present(self) -> Bools:
+        return self.codes >= 0
+
+    def any_of(self, values: Sequence[str]) -> Bools:
+        """Where the text is one of these."""
+        return _is_any(self.codes, [code for code in map(self.pool.find, values) if code >= 0], len(self.pool))
+
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+        codes, pool = _in_use(self.codes[entries], self.pool)
+        return type(self)(codes, pool)
+
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these."""
+        codes, pool = _joined(self.codes, self.pool, other.codes, other.pool)
+        return type(self)(codes, pool)
+
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """The texts of some entries."""
+        return _looked_up(self.codes[entries], self.pool)
+
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """The codes."""
+        codes = self.codes[entries]
+        return self._one_each(codes, codes >= 0)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Codes and texts."""
+        return {"codes": self.codes, **self.pool.arrays()}
+
+
+@dataclass(frozen=True, eq=False)
+class Boolean(Column):
+    """True or false for each item."""
+
+    codes: NDArray[np.int8]  # 1, 0, or -1 where it is missing
+
+    kind: ClassVar[str] = "boolean"
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def _present(self) -> Bools:
+        return self.codes >= 0
+
+    def any_of(self, values: Sequence[bool]) -> Bools:
+        """Where it is one of these."""
+        return _is_any(self.codes, list(map(int, values)), 2)
+
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+        return type(self)(self.codes[entries])
+
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these."""
+        return type(self)(np.concatenate([self.codes, other.codes]))
+
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """True, False or None for some entries."""
+        return [(False, True, None)[code] for code in self.codes[entries].tolist()]
+
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """The codes."""
+        codes = self.codes[entries]
+        return self._one_each(codes, codes >= 0)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The codes."""
+        return {"codes": self.codes}
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Ordered):
+    """A number for each item: whole numbers, exact, or floats, compared in their own type."""
+
+    numbers: NDArray[Any]  # missing: NaN, or the smallest number of an integer type
+
+    kind: ClassVar[str] = "number"
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return self.numbers.dtype.kind == "i"
+
+    def _present(self) -> Bools:
+        return _there(self.numbers) if self.whole else ~np.isnan(self.numbers)
+
+    def any_of(self, values: Sequence[float]) -> Bools:
+        """Where the number is one of these."""
+        if not self.whole:
+            return _equal_any(self.numbers, [self._rounded(value) for value in values])
+        limits = np.iinfo(self.numbers.dtype)
+        whole = [int(value) for value in values if value == math.floor(value)]
+        return _equal_any(self.numbers, [value for value in whole if limits.min < value <= limits.max])
+
+    def compare(self, operator: str, value: float) -> Bools:
+        """Where the number is "from", "to", "above" or "below" another."""
+        if self.whole:
+            return _whole_compared(self.numbers, self.present, operator, math.ceil(value), math.floor(value))
+        other = self._rounded(value)
+        if operator == "from":
+            return np.asarray(self.numbers >= other)
+        if operator == "above":
+            return np.asarray(self.numbers > other)
+        return np.asarray(self.numbers <= other if operator == "to" else self.numbers < other)
+
+    def _rounded(self, value: float) -> Any:
+        with np.errstate(over="ignore"):
+            return self.numbers.dtype.type(value)
+
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+        return type(self)(self.numbers[entries])
+
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these; floats stay of their type, whole numbers become what they must."""
+        if self.whole and other.whole:
+            return type(self)(_joined_whole(self.numbers, other.numbers))
+        if self.whole:
+            fractions = np.nan_to_num(other.numbers)
+            if (np.abs(fractions) < 2.0**53).all() and (fractions == np.trunc(fractions)).all():
+                numbers = whole_numbers(fractions.astype(np.int64), np.isnan(other.numbers))
+                return type(self)(_joined_whole(self.numbers, numbers))
+            return type(self)(np.concatenate([self._floats(np.dtype(np.float64)), other.numbers.astype(np.float64)]))
+        return type(self)(np.concatenate([self.numbers, other._floats(self.numbers.dtype)]))
+
+    def _floats(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        floats = self.numbers.astype(dtype)
+        if self.whole and self.present is not None:
+            floats[~self.present] = np.nan
+        return floats
+
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """The numbers of some entries."""
+        numbers = self.numbers[entries]
+        there = _there(numbers) if self.whole else ~np.isnan(numbers)
+        return [number if here else None for number, here in zip(numbers.tolist(), there.tolist(), strict=True)]
+
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """Whole numbers are their own labels; floats are numbered among these entries."""
+        numbers = self.numbers[entries]
+        if self.whole:
+            return self._one_each(numbers, _there(numbers))
+        return self._one_each(np.unique(numbers, return_inverse=True)[1], ~np.isnan(numbers))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers."""
+        return {"numbers": self.numbers}
+
+
+@dataclass(frozen=True, eq=False)
+class Date(Ordered):
+    """A day or a time for each item."""
+
+    numbers: Whole  # days, or microseconds, since 1970; missing: the smallest number of the type
+    unit: str  # "D" or "us"
+
+    kind: ClassVar[str] = "date"
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def _present(self) -> Bools:
+        return _there(self.numbers)
+
+    def any_of(self, values: Sequence[str]) -> Bools:
+        """Where it is within one of these years, months or days, or at one of these times."""
+        found = np.zeros(len(self), np.bool_)
+        for value in values:
+            found |= self.compare("from", value) & self.compare("to", value)
+        return found
+
+    def compare(self, operator: str, value: str) -> Bools:
+        """Where it is "from", "to", "above" or "below" a year, a month, a day or a time."""
+        span = dates.span(value)
+        moment = span.first if operator in ("from", "below") else span.last
+        length = dates.DAY if self.unit == "D" else 1
+        return _whole_compared(self.numbers, self.present, operator, -(-moment // length), moment // length)
+
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+        return replace(self, numbers=self.numbers[entries])
+
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these; days become times where they must."""
+        if self.unit == other.unit:
+            return replace(self, numbers=_joined_whole(self.numbers, other.numbers))
+        return type(self)(_joined_whole(self._microseconds(), other._microseconds()), "us")
+
+    def _microseconds(self) -> Whole:
+        if self.unit == "us":
+            return self.numbers
+        there = _there(self.numbers)
+        return whole_numbers(np.where(there, self.numbers.astype(np.int64), 0) * dates.DAY, ~there)
+
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """Dates as text."""
+        numbers = self.numbers[entries]
+        there = _there(numbers)
+        shown = dates.shown(np.where(there, numbers, 0).astype(np.int64), self.unit)
+        return [text if here else None for text, here in zip(shown, there.tolist(), strict=True)]
+
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """The numbers are their own labels."""
+        numbers = self.numbers[entries]
+        return self._one_each(numbers, _there(numbers))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers."""
+        return {"numbers": self.numbers}
+
+    def facts(self) -> dict[str, Any]:
+        """Kind and unit."""
+        return {"kind": self.kind, "unit": self.unit}
+
+
+@dataclass(frozen=True, eq=False)
+class Several(Column):
+    """Several values for each item, or none: texts, or whole numbers."""
+
+    starts: NDArray[np.int64]  # (n + 1) where those of each item begin
+    codes: Whole  # each once for an item
+    there: Bools  # where there is a list, be it empty
+    pool: Texts | WholeNumbers
+
+    kind: ClassVar[str] = "several"
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers."""
+        return isinstance(self.pool, WholeNumbers)
+
+    def _present(self) -> Bools:
+        return self.there
+
+    @cached
+    def by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where the items of each code begin, and the items."""
+        items = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
+        counts = np.bincount(self.codes, minlength=len(self.pool))
+        return np.concatenate([[0], np.cumsum(counts)]), items[np.argsort(self.codes, kind="stable")]
+
+    def any_of(self, values: Sequence[Any]) -> Bools:
+        """Where one of these is among the values."""
+        starts, items = self.by_code
+        found = np.zeros(len(self), np.bool_)
+        for code in map(self.pool.find, values):
+            if code >= 0:
+                found[items[starts[code] : starts[code + 1]]] = True
+        return found
+
+    def all_of(self, values: Sequence[Any]) -> Bools:
+        """Where all of these are among the values."""
+        found = self.there.copy()
+        for value in values:
+            found &= self.any_of([value])
+        return found
+
+    def take(self, entries: NDArray[Any]) -> Self:
+        """Some entries, in the order given."""
+        starts, codes = self.labels(entries)
+        used, pool = _in_use(codes, self.pool)
+        return type(self)(starts, used.astype(type_for(0, len(pool)), copy=False), self.there[entries], pool)
+
+    def joined(self, other: Self) -> Self:
+        """The entries of another column after these."""
+        codes, pool = _joined(self.codes, self.pool, other.codes, other.pool)
+        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
+        return type(self)(starts, codes, np.concatenate([self.there, other.there]), pool)
+
+    def values(self, entries: NDArray[Any]) -> list[Any]:
+        """The lists of some entries."""
+        starts, codes = self.labels(entries)
+        values = _looked_up(codes, self.pool)
+        lists = [values[start:end] for start, end in zip(starts.tolist(), starts[1:].tolist(), strict=False)]
+        return [own if here else None for own, here in zip(lists, self.there[entries].tolist(), strict=True)]
+
+    def labels(self, entries: NDArray[Any]) -> Labels:
+        """The codes of each."""
+        first = self.starts[entries]
+        lengths = self.starts[np.asarray(entries) + 1] - first
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(first - starts[:-1], lengths) + np.arange(starts[-1])
+        return starts, self.codes[places].astype(np.int64)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Starts, codes, and the different values."""
+        return {"starts": self.starts, "codes": self.codes, "there": self.there.view(np.uint8), **self.pool.arrays()}
+
+    def facts(self) -> dict[str, Any]:
+        """Kind, and what the values are."""
+        return {"kind": self.kind, "of": "number" if self.whole else "text"}
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its arrays, and of the items by code once they were asked for."""
+        held: tuple[NDArray[Any], ...] = vars(self).get("by_code", ())
+        return super().nbytes + sum(array.nbytes for array in held)
+
+
+def whole_numbers(numbers: NDArray[Any], missing: Bools | None = None) -> Whole:
+    """Whole numbers in a small type, with its smallest number where they are missing."""
+    if missing is None or not missing.any():
+        return narrow(numbers)
+    there = narrow(np.where(missing, numbers[~missing][0] if not missing.all() else 0, numbers)).copy()
+    there[missing] = np.iinfo(there.dtype).min
+    return there
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Column:
+    """A column from what `arrays` and `facts` gave; ValueError or KeyError if they do not fit together."""
+    kind = facts["kind"]
+    _check(kind in ("category", "boolean", "number", "date", "several"), "its kind is unknown")
+    if kind in ("number", "date"):
+        numbers = arrays["numbers"]
+        _check(
+            numbers.ndim == 1 and numbers.dtype.kind in ("if" if kind == "number" else "i"), "numbers are no numbers"
+        )
+        _check(kind == "number" or facts["unit"] in ("D", "us"), "its unit is unknown")
+        return Number(numbers) if kind == "number" else Date(numbers, facts["unit"])
+    codes = arrays["codes"]
+    _check(codes.ndim == 1 and codes.dtype.kind == "i", "codes are no whole numbers")
+    if kind == "boolean":
+        _check_codes(codes, -1, 2)
+        return Boolean(codes.astype(np.int8, copy=False))
+    if kind == "category":
+        texts = _texts(arrays)
+        _check_codes(codes, -1, len(texts))
+        return Category(codes, texts)
+    pool = WholeNumbers(arrays["numbers"]) if facts["of"] == "number" else _texts(arrays)
+    _check_codes(codes, 0, len(pool))
+    starts, there = arrays["starts"], arrays["there"]
+    _check(len(starts) == len(there) + 1 and starts[0] == 0, "its lists are not where they should be")
+    _check_ascending(starts, len(codes))
+    return Several(starts, codes, there.astype(np.uint8, copy=False).view(np.bool_), pool)
+
+
+def _texts(arrays: Mapping[str, NDArray[Any]]) -> Texts:
+    _check_ascending(arrays["text_ends"], len(arrays["text_bytes"]))
+    return Texts(arrays["text_bytes"], arrays["text_ends"])
+
+
+def _check(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(what)
+
+
+def _check_codes(codes: Whole, low: int, end: int) -> None:
+    _check(not len(codes) or low <= int(codes.min()) <= int(codes.max()) < end, "codes are out of range")
+
+
+def _check_ascending(ends: NDArray[Any], last: int) -> None:
+    _check(ends.dtype == np.int64 and ends.ndim == 1 and bool((np.diff(ends, prepend=0) >= 0).all()), "ends descend")
+    _check((int(ends[-1]) if len(ends) else 0) == last, "ends lie elsewhere")
+
+
+def _there(numbers: Whole) -> Bools:
+    return np.asarray(numbers != np.iinfo(numbers.dtype).min)
+
+
+def _is_any(codes: Whole, wanted: list[int], n_codes: int) -> Bools:
+    if len(wanted) <= _FEW:
+        return _equal_any(codes, wanted)
+    table = np.zeros(n_codes + 1, np.bool_)  # the last for the code -1
+    table[wanted] = True
+    return table[codes]
+
+
+def _equal_any(numbers: NDArray[Any], wanted: Sequence[Any]) -> Bools:
+    if len(wanted) > _FEW:
+        return np.isin(numbers, np.array(wanted, numbers.dtype))
+    found = np.zeros(len(numbers), np.bool_)
+    for value in wanted:
+        found |= numbers == value
+    return found
+
+
+def _whole_compared(numbers: Whole, present: Bools | None, operator: str, up: int, down: int) -> Bools:
+    """Whole numbers compared with one that is `up` or `down`, as it is rounded; equal if it is whole."""
+    limits = np.iinfo(numbers.dtype)
+    if operator in ("from", "above"):
+        low = up if operator == "from" else down + 1
+        if low > limits.max:
+            return np.zeros(len(numbers), np.bool_)
+        return np.asarray(numbers >= max(low, limits.min + 1))
+    high = down if operator == "to" else up - 1
+    if high <= limits.min:
+        return np.zeros(len(numbers), np.bool_)
+    found = np.asarray(numbers <= min(high, limits.max))
+    if present is not None:
+        found &= present
+    return found
+
+
+def _joined_whole(one: Whole, two: Whole) -> Whole:
+    if one.dtype == two.dtype:
+        return np.concatenate([one, two])
+    kind = max(one.dtype, two.dtype, key=lambda dtype: dtype.itemsize)
+    lowest = np.iinfo(kind).min
+    widened = [
+        np.where(_there(part), part, np.array(lowest, kind)) if part.dtype != kind else part for part in (one, two)
+    ]
+    return np.concatenate(widened)
+
+
+def _joined(codes: Whole, pool: Any, others: Whole, other_pool: Any) -> tuple[Whole, Any]:
+    """The codes of two columns in a pool of both."""
+    whole, new, new_others = pool.merged(other_pool)
+    kind = type_for(0, len(whole))
+    mine = codes if whole is pool else np.append(new, -1).astype(kind)[codes]
+    return np.concatenate([mine.astype(kind, copy=False), np.append(new_others, -1).astype(kind)[others]]), whole
+
+
+def _in_use(codes: Whole, pool: Any) -> tuple[Whole, Any]:
+    """Codes and their pool, which loses the values that are not in use once they are most of it."""
+    if len(pool) <= _SPARE * len(codes):
+        return codes, pool
+    used = np.unique(codes[codes >= 0])
+    new = np.full(len(pool) + 1, -1)
+    new[used] = np.arange(len(used))
+    return new[codes].astype(type_for(0, len(used))), pool.take(used)
+
+
+def _looked_up(codes: Whole, pool: Pool) -> list[Any]:
+    values = {code: pool[code] for code in set(codes.tolist()) if code >= 0}
+    return [values.get(code) for code in codes.tolist()]

@@ -1,0 +1,157 @@
+"""Explaining: why an item is, or is not, recommended to somebody."""
+
+import html
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _checks
+from tessella.recommend.answering import Wish, filtered, queries_of, signals_of
+from tessella.recommend.asking import Asked
+from tessella.recommend.edition import Edition
+from tessella.results import Explanation
+from tessella.search.explain import explain, rows_allowed
+
+NEAR = 3  # items a user has seen that are named
+_REASONS = {
+    "seen": "the user has seen it, or named it",
+    "after": "it was shown on a page before",
+    "exclude": "exclude names it",
+    "where": "the condition is not true of it",
+    "allow": "it is not among what allow lets through",
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an item is, or is not, recommended. Prints well, in a terminal and in a notebook.
+
+    Attributes
+    ----------
+    item : int or str
+        The item.
+    title : str or None
+        Its title.
+    score : float
+        Its score, boosts added.
+    parts : dict of float
+        What the score is made of: "factors", the inner product, and what each boost adds.
+    left_out_by : tuple of str
+        The filters that leave it out: "seen", "after", "exclude", "where", "allow".
+    near : tuple of (id, title, cosine)
+        What the user has seen or named that is most like it.
+    search : Explanation
+        What the search made of it: rank, place, method.
+    """
+
+    item: int | str
+    title: str | None
+    score: float
+    parts: dict[str, float]
+    left_out_by: tuple[str, ...]
+    near: tuple[tuple[int | str, str | None, float], ...]
+    search: Explanation
+
+    @property
+    def recommended(self) -> bool:
+        """Whether it is among the answers."""
+        return self.search.returned
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same in words."""
+        made = [f"{_named(self.item, self.title)} scores {self.score:.6g}{self._made_of()}."]
+        if self.left_out_by:
+            made.append(f"It is left out: {', and '.join(_REASONS[name] for name in self.left_out_by)}.")
+        else:
+            made += self.search.sentences[1:2]
+        if self.near:
+            alike = ", ".join(f"{_named(item, title)} ({cosine:.2f})" for item, title, cosine in self.near)
+            made.append(f"Of what the user has seen or named, most like it by cosine: {alike}.")
+        return tuple(made)
+
+    def _made_of(self) -> str:
+        if len(self.parts) == 1:
+            return ""
+        return ": " + ", ".join(
+            f"{value:.6g} from {'the factors' if name == 'factors' else name}" for name, value in self.parts.items()
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        return "\n".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
+
+
+def _named(item: int | str, title: str | None) -> str:
+    return f"Item {item!r}" if title is None else f"{title!r} ({item!r})"
+
+
+def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reason:
+    """Search for the one who asks, and set what was found beside an item."""
+    version = edition.version
+    if len(asked) != 1:
+        raise ValueError(f"there are {len(asked)} users, but one is explained at a time.")
+    item = _checks.ids([item_id], 1, name="item")
+    version.same_kind(item)
+    position = int(version.positions_of(item)[0])
+    vector = edition.item_vectors(item)[0].astype(np.float64)
+    queries = queries_of(edition, asked, wish)[0]
+    full = version.factors_at(np.array([position]))[0].astype(np.float64)
+    query = queries if queries.ndim == 1 else queries[int(np.argmax(queries.astype(np.float64) @ full))]
+    parts = {"factors": float(query[: edition.n_factors].astype(np.float64) @ vector)}
+    entry = edition.entries_of(item)
+    for name in wish.boosts or ():
+        own = {name: wish.boosts[name]}
+        parts[name] = float(signals_of(edition).boost(own, 1, wish.now, entry)[0, 0])
+    found = explain(version, query, item[0].item(), position, wish.k, wish.method, None, filtered(edition, asked, wish))
+    return Reason(
+        item=item[0].item(),
+        title=edition.titles(item)[0] if edition.titled else None,
+        score=sum(parts.values()),
+        parts=parts,
+        left_out_by=_left_out_by(edition, asked, wish, int(version.rows_at(np.array([position]))[0])),
+        near=_near(edition, asked, item),
+        search=found,
+    )
+
+
+def _left_out_by(edition: Edition, asked: Asked, wish: Wish, row: int) -> tuple[str, ...]:
+    """The filters that do not let a row answer."""
+    nothing = replace(wish, exclude_seen=False, cursor=None, exclude=None, where=None, allow=None)
+    alone = {
+        "seen": replace(nothing, exclude_seen=wish.exclude_seen),
+        "after": replace(nothing, cursor=wish.cursor),
+        "exclude": replace(nothing, exclude=wish.exclude),
+        "where": replace(nothing, where=wish.where),
+        "allow": replace(nothing, allow=wish.allow),
+    }
+    made = {name: filtered(edition, asked, own) for name, own in alone.items()}
+    return tuple(
+        name
+        for name, row_filter in made.items()
+        if row_filter is not None and not rows_allowed(edition.version, None, row_filter)[row]
+    )
+
+
+def _near(edition: Edition, asked: Asked, item: NDArray[Any]) -> tuple[tuple[int | str, str | None, float], ...]:
+    """What the one who asks has seen or named that is most like an item."""
+    version = edition.version
+    met = filtered(edition, asked, Wish(1))
+    if met is None:
+        return ()
+    rows = np.flatnonzero(~rows_allowed(version, None, met))
+    entries = np.searchsorted(version.live_rows, rows)
+    ids = version.ids[entries]
+    ids = ids[ids != item[0]]
+    if not len(ids):
+        return ()
+    theirs, own = edition.item_vectors(ids).astype(np.float64), edition.item_vectors(item)[0].astype(np.float64)
+    lengths = np.linalg.norm(theirs, axis=1) * np.linalg.norm(own)
+    cosines = np.divide(theirs @ own, lengths, out=np.zeros(len(theirs)), where=lengths > 0)
+    best = np.argsort(-cosines, kind="stable")[:NEAR]
+    titles = edition.titles(ids[best]) if edition.titled else [None] * len(best)
+    return tuple((ids[at].item(), title, float(cosines[at])) for at, title in zip(best.tolist(), titles, strict=True))

@@ -1,0 +1,231 @@
+"""Reading: columns from what users pass in: lists, arrays, and columns of pandas, polars and Arrow.
+
+None of these libraries is imported. A column is read through NumPy where that loses nothing, and as Python values
+otherwise.
+"""
+
+import datetime
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella import _checks
+from tessella.recommend import dates
+from tessella.recommend.columns import Boolean, Category, Column, Date, Number, Several, whole_numbers
+from tessella.recommend.pools import Texts, coded, narrow
+
+_MISSING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
+_NUMBERS = (int, float, Decimal, np.integer, np.floating)
+_KINDS = "texts, lists of texts or of whole numbers, numbers, dates or bools"
+
+
+def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
+    """The columns of a dict or a table, by name."""
+    if isinstance(data, Mapping):
+        names, column = list(data), data.__getitem__
+    elif hasattr(data, "column_names") and hasattr(data, "column"):  # Arrow
+        names, column = list(data.column_names), data.column
+    elif hasattr(data, "collect") and hasattr(data, "columns"):
+        raise TypeError(f"{what} is a {type(data).__name__} that was not computed yet; pass its collect().")
+    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
+        names, column = list(data.columns), data.__getitem__
+    else:
+        raise TypeError(
+            f"{what} is a {type(data).__name__}, but must be a dict of columns, or a table of pandas, polars or Arrow."
+        )
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{what} has a column named {name!r}, but names of columns are texts.")
+        if name in names[:number]:
+            raise ValueError(f"{what} has two columns named {name!r}.")
+        yield name, column(name)
+
+
+def read(given: Any, count: int, name: str, like: Column | None = None) -> Column:
+    """A column of `count` values; of the kind of another column, if there is one."""
+    if not _checks.is_sequence(type(given)) or isinstance(given, set | frozenset):
+        raise TypeError(f"{name} is a {type(given).__name__}, but must be a list or array with a value for each item.")
+    array = _array(given)
+    if array is not None and array.ndim != 1:
+        raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1; pass lists for several values an item.")
+    if len(given) != count:
+        raise ValueError(f"{name} has {len(given)} values, but there are {count} items.")
+    column = None if array is None else _from_array(array, name)
+    if column is None:
+        column = _from_values(_values(given), name, like)
+    return column if like is None else of_kind(column, like, name)
+
+
+def _array(given: Any) -> NDArray[Any] | None:
+    """A column as an array, unless that would lose something."""
+    if isinstance(given, list | tuple | range):
+        return None
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        return None
+    kind = str(getattr(given, "dtype", getattr(given, "type", ""))).lower()  # as Arrow calls it
+    floats_of_whole_numbers = array.dtype.kind == "f" and kind.startswith(("int", "uint"))
+    return None if floats_of_whole_numbers else array
+
+
+def _from_array(array: NDArray[Any], name: str) -> Column | None:
+    """A column of numbers, dates or bools; None if the array says too little."""
+    if array.dtype.kind == "b":
+        return Boolean(array.astype(np.int8))
+    if array.dtype.kind in "iu":
+        _fit(array, name)
+        return Number(narrow(array.astype(np.int64, copy=False)).copy())
+    if array.dtype.kind == "f":
+        return Number(array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64))
+    if array.dtype.kind == "M":
+        return _dates(array)
+    if array.dtype.kind in "OU":
+        return None
+    raise TypeError(f"{name} holds {array.dtype}, but must hold {_KINDS}.")
+
+
+def _fit(array: NDArray[Any], name: str) -> None:
+    if array.size and (int(array.min()) <= -(2**63) or int(array.max()) >= 2**63):
+        raise ValueError(f"{name} holds {array[np.argmax(np.abs(array.astype(float)))]}, but must fit int64.")
+
+
+def _dates(array: NDArray[Any]) -> Date:
+    unit = "D" if np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D") else "us"
+    missing = np.isnat(array)
+    return Date(whole_numbers(array.astype(f"M8[{unit}]").astype(np.int64), missing), unit)
+
+
+def _values(given: Any) -> list[Any]:
+    """The values of a column as Python has them."""
+    if isinstance(given, list | tuple | range):
+        return list(given)
+    reader = next(name for name in ("to_pylist", "to_list", "tolist") if hasattr(given, name))  # Arrow, polars, others
+    values: list[Any] = getattr(given, reader)()
+    return values
+
+
+def _from_values(given: list[Any], name: str, like: Column | None) -> Column:
+    """A column of Python values; missing ones become None."""
+    values, kinds = _known(given)
+    if not kinds:
+        return blank(len(values), like)
+    if _all(kinds, datetime.date, np.datetime64) or (isinstance(like, Date) and _all(kinds, str)):
+        return _written_dates(values, name)
+    if _all(kinds, str):
+        codes, texts = coded([None if value is None else str(value) for value in values], whole_numbers=False)
+        return Category(narrow(codes), cast("Texts", texts))
+    if _all(kinds, bool, np.bool_):
+        return Boolean(np.array([-1 if value is None else int(value) for value in values], np.int8))
+    if not kinds & {bool, np.bool_} and _all(kinds, *_NUMBERS):
+        return _numbers(values, kinds, name)
+    if not all(map(_checks.is_sequence, kinds)):
+        held = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"{name} holds {held}, but a column holds values of one kind: {_KINDS}.")
+    return _several(values, name, like)
+
+
+def _known(values: list[Any]) -> tuple[list[Any], set[type]]:
+    """Values with None where they are missing, and the types of the others."""
+    kinds = set(map(type, values))
+    if any(issubclass(kind, float) for kind in kinds) and not _all(kinds, *_NUMBERS):
+        values = [None if _is_missing(value) else value for value in values]
+    elif not kinds.isdisjoint(gone := {kind for kind in kinds if kind.__name__ in _MISSING}):
+        values = [None if type(value) in gone else value for value in values]
+    return values, set(map(type, values)) - {type(None)}
+
+
+def blank(count: int, like: Column | None) -> Column:
+    """A column without a value, of the kind of another; of texts if there is none."""
+    if like is None:
+        like = Category(np.zeros(0, np.int8), Texts.of([]))
+    if isinstance(like, Several):
+        nothing, none = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
+        return Several(nothing, like.codes[:0], none, like.pool.take(np.zeros(0, np.int64)))
+    if isinstance(like, Category):
+        return Category(np.full(count, -1, np.int8), Texts.of([]))
+    if isinstance(like, Boolean):
+        return Boolean(np.full(count, -1, np.int8))
+    if isinstance(like, Date):
+        return Date(np.full(count, -128, np.int8), like.unit)
+    return Number(np.full(count, -128, np.int8))
+
+
+def of_kind(column: Column, like: Column, name: str) -> Column:
+    """A column, if it is of the kind of another."""
+    if column.kind != like.kind:
+        raise TypeError(f"{name} holds values of the kind {column.kind}, but those of the items there are {like.kind}.")
+    if isinstance(column, Several) and isinstance(like, Several) and column.whole != like.whole:
+        if len(column.codes):
+            raise TypeError(
+                f"{name} holds lists of {_called(column)}, but those of the items there are {_called(like)}."
+            )
+        return Several(column.starts, column.codes, column.there, like.pool.take(np.zeros(0, np.int64)))
+    return column
+
+
+def _called(column: Several) -> str:
+    return "whole numbers" if column.whole else "texts"
+
+
+def _all(kinds: set[type], *allowed: type) -> bool:
+    return all(issubclass(kind, allowed) for kind in kinds)
+
+
+def _numbers(values: list[Any], kinds: set[type], name: str) -> Number:
+    if not _all(kinds, int, np.integer):
+        kind = np.float32 if _all(kinds, np.float32, np.float16) else np.float64
+        return Number(np.array([np.nan if value is None else float(value) for value in values], kind))
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
+    try:
+        numbers = np.array([0 if value is None else int(value) for value in values], np.int64)
+    except OverflowError:
+        raise ValueError(f"{name} holds a number that does not fit int64.") from None
+    _fit(numbers, name)
+    return Number(whole_numbers(numbers, missing))
+
+
+def _written_dates(values: list[Any], name: str) -> Date:
+    values = [None if isinstance(value, np.datetime64) and np.isnat(value) else value for value in values]
+    texts = [None if value is None else dates.written(value) for value in values]
+    for entry, (value, text) in enumerate(zip(values, texts, strict=True)):
+        if value is not None and (text is None or len(text) < dates.DAY_LENGTH):
+            raise ValueError(
+                f"{name} holds {value!r} at {entry}, but dates are like 2020-12-31 or 2020-12-31T12:00:00."
+            )
+    unit = "us" if any(text is not None and len(text) > dates.DAY_LENGTH for text in texts) else "D"
+    return _dates(np.array(["NaT" if text is None else text for text in texts], f"M8[{unit}]"))
+
+
+def _several(values: list[Any], name: str, like: Column | None) -> Several:
+    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    lists = [[] if value is None else _different(value) for value in values]
+    flat = list(itertools.chain.from_iterable(lists))
+    kinds = set(map(type, flat))
+    whole = _all(kinds, int, np.integer) and not kinds & {bool}
+    if not kinds:
+        whole = isinstance(like, Several) and like.whole
+    elif not whole and not _all(kinds, str):
+        held = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"{name} has lists of {held}, but they must hold texts, or whole numbers.")
+    starts = np.cumsum([0, *map(len, lists)])
+    try:
+        codes, pool = coded(list(map(int if whole else str, flat)), whole_numbers=whole)
+    except OverflowError:
+        raise ValueError(f"{name} holds a number that does not fit int64.") from None
+    return Several(starts, narrow(codes), there, pool)
+
+
+def _different(values: Any) -> list[Any]:
+    """The values of one item, each once, without missing ones."""
+    own = sorted(values, key=str) if isinstance(values, set | frozenset) else _values(values)
+    return [value for value in dict.fromkeys(own) if not _is_missing(value)]
+
+
+def _is_missing(value: Any) -> bool:
+    return type(value).__name__ in _MISSING or (isinstance(value, float) and math.isnan(value))
