@@ -39,7 +39,9 @@ def arrow_chunked(data):
 
 
 def pandas(data):
-    return pytest.importorskip("pandas", reason="pandas is not installed; make test-integrations has it").DataFrame(data)
+    return pytest.importorskip("pandas", reason="pandas is not installed; make test-integrations has it").DataFrame(
+        data
+    )
 
 
 def pandas_arrays(data):
@@ -55,7 +57,9 @@ def pandas_of_arrow(data):
 
 
 def polars(data):
-    return pytest.importorskip("polars", reason="polars is not installed; make test-integrations has it").DataFrame(data)
+    return pytest.importorskip("polars", reason="polars is not installed; make test-integrations has it").DataFrame(
+        data
+    )
 
 
 def polars_arrays(data):
@@ -153,13 +157,38 @@ GOOD = columns(ITEM_IDS, ITEMS)
         (arrow({"key": [1]}), {}, ValueError, r"items has no column 'id'; it has 'key'\."),
         (arrow({"id": [1]}), {}, ValueError, r"items has no column 'features'; it has 'id'\."),
         (arrow({"id": [1], "features": [2.0]}), {}, TypeError, r"features of items holds double, but must hold lists"),
-        (arrow({"id": [1, None], "features": [[1.0], [2.0]]}), {}, ValueError, r"items has 1 missing values in column 'id'"),
+        (
+            arrow({"id": [1, None], "features": [[1.0], [2.0]]}),
+            {},
+            ValueError,
+            r"items has 1 missing values in column 'id'",
+        ),
         (arrow({"id": [1, 2], "features": [[1.0], None]}), {}, ValueError, r"1 missing values in column 'features'"),
-        (arrow({"id": [1, 2], "features": [[1.0], [2.0, 3.0]]}), {}, ValueError, r"features of items has vectors of 1 and of 2 numbers"),
+        (
+            arrow({"id": [1, 2], "features": [[1.0], [2.0, 3.0]]}),
+            {},
+            ValueError,
+            r"features of items has vectors of 1 and of 2 numbers",
+        ),
         (arrow({"id": [1, 1], "features": [[1.0], [2.0]]}), {}, ValueError, r"id of items holds 1 more than once"),
-        (arrow(GOOD), {"seen": arrow({"user": [1], "place": [2]})}, ValueError, r"seen has no column 'item'; it has 'user', 'place'\."),
-        (arrow(GOOD), {"seen": arrow({"user": [1], "item": ["x"]})}, TypeError, r"seen names items by texts, but their ids are whole numbers\."),
-        (arrow(GOOD), {"seen": arrow({"user": [1], "item": [5]})}, ValueError, r"seen has 1 rows, but none is of a user and an item that are there\."),
+        (
+            arrow(GOOD),
+            {"seen": arrow({"user": [1], "place": [2]})},
+            ValueError,
+            r"seen has no column 'item'; it has 'user', 'place'\.",
+        ),
+        (
+            arrow(GOOD),
+            {"seen": arrow({"user": [1], "item": ["x"]})},
+            TypeError,
+            r"seen names items by texts, but their ids are whole numbers\.",
+        ),
+        (
+            arrow(GOOD),
+            {"seen": arrow({"user": [1], "item": [5]})},
+            ValueError,
+            r"seen has 1 rows, but none is of a user and an item that are there\.",
+        ),
     ],
 )
 def test_what_does_not_fit_gets_a_sentence(items, options, refused, sentence):
@@ -171,5 +200,7 @@ def test_a_damaged_file_and_a_folder_of_something_else_are_refused(tmp_path):
     (tmp_path / "items.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(ValueError, match=r"items\.parquet cannot be read as Parquet: "):
         from_frames(tmp_path / "items.parquet")
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*itemFactors, which Spark's ALSModel\.save writes\."):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no folder .*itemFactors, which Spark's ALSModel\.save writes\."
+    ):
         from_spark(tmp_path)

@@ -98,7 +98,9 @@ RECOMMENDED = {
 def test_recommend_is_implicits(model, case):
     userid, options = RECOMMENDED[case]
     liked = USER_ITEMS[[userid] if np.isscalar(userid) else list(userid)]
-    assert_same(ImplicitRecommender(model).recommend(userid, liked, **options), model.recommend(userid, liked, **options))
+    assert_same(
+        ImplicitRecommender(model).recommend(userid, liked, **options), model.recommend(userid, liked, **options)
+    )
 
 
 def test_what_was_liked_need_not_be_given_if_it_is_not_needed(model):

@@ -140,7 +140,11 @@ def test_approximate_search_is_an_option():
     [
         (lambda one: one.recommend(6, SEEN[[0]]), IndexError, r"userid holds 6, but the model has users 0 to 5\."),
         (lambda one: one.recommend(-1, SEEN[[0]]), IndexError, r"userid holds -1, but the model has users 0 to 5\."),
-        (lambda one: one.recommend("ann", SEEN[[0]]), TypeError, r"userid holds <U3 of shape \(1,\), but must hold whole"),
+        (
+            lambda one: one.recommend("ann", SEEN[[0]]),
+            TypeError,
+            r"userid holds <U3 of shape \(1,\), but must hold whole",
+        ),
         (lambda one: one.recommend([[1]], SEEN[[0]]), TypeError, r"userid holds int64 of shape \(1, 1\), but must"),
         (lambda one: one.recommend(0, SEEN), ValueError, r"user_items has 6 rows, but must have 1 for each of the 1"),
         (lambda one: one.recommend(0, SEEN.tocsc()), ValueError, r"user_items is a csc_\w+, but must be a SciPy CSR"),
@@ -148,13 +152,37 @@ def test_approximate_search_is_an_option():
         (lambda one: one.recommend(0, SEEN[[0]], N=0), ValueError, r"N is 0, but must be at least 1\."),
         (lambda one: one.recommend(0, SEEN[[0]], items=[]), ValueError, r"items is empty, but at least 1 is needed;"),
         (lambda one: one.recommend(0, SEEN[[0]], items=[3, 3]), ValueError, r"items holds 3 more than once\."),
-        (lambda one: one.recommend(0, SEEN[[0]], items=[20]), IndexError, r"items holds 20, but the model has items 0 to 19"),
-        (lambda one: one.recommend(0, SEEN[[0]], filter_items=[-1]), IndexError, r"filter_items holds -1, but the model"),
-        (lambda one: one.recommend(0, SEEN[[0]], items=[1], filter_items=[2]), ValueError, r"items and filter_items cannot both"),
-        (lambda one: one.recommend(0, SEEN[[0]], recalculate_user=True), NotImplementedError, r"only ALS can compute users"),
-        (lambda one: one.recommend(0, scipy.sparse.csr_matrix(np.ones((1, 21)))), IndexError, r"entries in column 20, but the model has 20"),
+        (
+            lambda one: one.recommend(0, SEEN[[0]], items=[20]),
+            IndexError,
+            r"items holds 20, but the model has items 0 to 19",
+        ),
+        (
+            lambda one: one.recommend(0, SEEN[[0]], filter_items=[-1]),
+            IndexError,
+            r"filter_items holds -1, but the model",
+        ),
+        (
+            lambda one: one.recommend(0, SEEN[[0]], items=[1], filter_items=[2]),
+            ValueError,
+            r"items and filter_items cannot both",
+        ),
+        (
+            lambda one: one.recommend(0, SEEN[[0]], recalculate_user=True),
+            NotImplementedError,
+            r"only ALS can compute users",
+        ),
+        (
+            lambda one: one.recommend(0, scipy.sparse.csr_matrix(np.ones((1, 21)))),
+            IndexError,
+            r"entries in column 20, but the model has 20",
+        ),
         (lambda one: one.similar_items(20), IndexError, r"itemid holds 20, but the model has items 0 to 19\."),
-        (lambda one: one.similar_users(0, users=[1], filter_users=[2]), ValueError, r"users and filter_users cannot both"),
+        (
+            lambda one: one.similar_users(0, users=[1], filter_users=[2]),
+            ValueError,
+            r"users and filter_users cannot both",
+        ),
     ],
 )
 def test_what_cannot_be_answered_gets_a_sentence(call, refused, sentence):

@@ -106,7 +106,9 @@ def _is_table(given: Any) -> bool:
 def _table(given: Any, name: str) -> Any:
     """A frame or an Arrow table; a path is read."""
     if not _is_table(given):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must be a frame, an Arrow table or a path of Parquet.")
+        raise TypeError(
+            f"{name} is a {type(given).__name__}, but must be a frame, an Arrow table or a path of Parquet."
+        )
     if not isinstance(given, str | os.PathLike):
         return given
     parquet = needed("pyarrow.parquet", "Parquet", "parquet")
@@ -153,7 +155,9 @@ def _lists(column: Any, name: str) -> NDArray[Any]:
         if not hasattr(whole, "flatten"):
             raise TypeError(f"{name} holds {column.type}, but must hold lists of numbers.")
         lengths, flat = needed("pyarrow.compute", "Arrow", "parquet").list_value_length(whole), whole.flatten()
-    elif hasattr(column, "to_arrow") and hasattr(column.dtype, "inner") and not hasattr(column.dtype, "shape"):  # polars
+    elif (
+        hasattr(column, "to_arrow") and hasattr(column.dtype, "inner") and not hasattr(column.dtype, "shape")
+    ):  # polars
         lengths, flat = column.list.len(), column.explode()
     else:  # pandas, with an array or a list in each row, or polars' arrays of one length
         array = np.asarray(column)
@@ -166,7 +170,9 @@ def _lists(column: Any, name: str) -> NDArray[Any]:
 
 def _attributes(table: Any, attributes: Any) -> Any:
     """Columns of the items, where they are named."""
-    if isinstance(attributes, str) or not (isinstance(attributes, Sequence) and all(isinstance(a, str) for a in attributes)):
+    if isinstance(attributes, str) or not (
+        isinstance(attributes, Sequence) and all(isinstance(a, str) for a in attributes)
+    ):
         return attributes
     names = list(attributes)
     return table.select(names) if hasattr(table, "select") else table[names]

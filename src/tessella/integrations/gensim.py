@@ -44,5 +44,7 @@ def _keyed(given: Any, name: str, attribute: str) -> Any:
     """The keyed vectors of a model, or what was given if it is these."""
     found = getattr(given, attribute, given)
     if not (hasattr(found, "vectors") and hasattr(found, "index_to_key")):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must have vectors and index_to_key, as KeyedVectors do.")
+        raise TypeError(
+            f"{name} is a {type(given).__name__}, but must have vectors and index_to_key, as KeyedVectors do."
+        )
     return found

@@ -57,8 +57,8 @@ class ImplicitRecommender:
     another order of summation, so scores that differ in their last bits may change places, too.
 
     Padding is implicit's own. Where fewer than N items are left, `recommend` goes on with items that were filtered out,
-    with the lowest number there is as their score; and after all items with item 0 and a score of 0. Users and items that are not in the model get an `IndexError`, and so do negative numbers, which implicit
-    counts from the end.
+    with the lowest number there is as their score; and after all items with item 0 and a score of 0. Users and items
+    that are not in the model get an `IndexError`, and so do negative numbers, which implicit counts from the end.
 
     Parameters
     ----------
@@ -267,10 +267,7 @@ class ImplicitRecommender:
         starts = liked.indptr
         parts = [slice(*starts[row : row + 2]) for row in range(len(numbers))]
         return np.array(
-            [
-                fold_in(factors[liked.indices[part]], liked.data[part], gram, **self._least_squares)
-                for part in parts
-            ],
+            [fold_in(factors[liked.indices[part]], liked.data[part], gram, **self._least_squares) for part in parts],
             np.float32,
         ).reshape(len(numbers), factors.shape[1])
 
@@ -377,4 +374,5 @@ def _directions(factors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Factors of length 1; one of zeros stays."""
     norms = np.linalg.norm(factors, axis=1, keepdims=True)
     norms[norms == 0] = 1
-    return factors / norms
+    made: NDArray[np.float32] = factors / norms
+    return made

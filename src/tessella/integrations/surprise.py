@@ -29,7 +29,7 @@ def from_surprise(algorithm: Any, **options: Any) -> Recommender:
     >>> from types import SimpleNamespace
     >>> import numpy as np
     >>> from tessella.integrations.surprise import from_surprise
-    >>> algorithm = SimpleNamespace(pu=np.array([[2.0, 1.0]]), qi=np.eye(2), bi=np.array([0.0, 5.0]))  # yours is trained
+    >>> algorithm = SimpleNamespace(pu=np.array([[2.0, 1.0]]), qi=np.eye(2), bi=np.array([0.0, 5.0]))  # yours is fitted
     >>> from_surprise(algorithm).recommend(0, k=2).scores
     array([6., 2.], dtype=float32)
     """

@@ -100,7 +100,9 @@ def _batches(inputs: Any, size: int) -> Iterable[tuple[Any, ...]]:
     if all(hasattr(column, "shape") and hasattr(column, "__getitem__") for column in columns):
         lengths = {len(column) for column in columns}
         if len(lengths) > 1:
-            raise ValueError(f"the inputs of a tower have {min(lengths)} and {max(lengths)} rows, but must have as many.")
+            raise ValueError(
+                f"the inputs of a tower have {min(lengths)} and {max(lengths)} rows, but must have as many."
+            )
         for first in range(0, lengths.pop(), size):
             yield tuple(column[first : first + size] for column in columns)
     else:
