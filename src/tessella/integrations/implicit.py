@@ -1,6 +1,7 @@
 """implicit: a `Recommender` of a trained model, and a stand-in for the model that answers faster."""
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,8 @@ class ImplicitRecommender:
         self._score_type = np.float64 if items.dtype == np.float64 else np.float32
         self._options = {"method": method, **options}
         self._threads = options.get("threads") or getattr(model, "num_threads", None) or None
-        self._item_factors = _checks.item_factors(items)
         self._user_factors = _checks.all_factors(users, "user_factors", items.shape[1])
-        self._index = Index.build(self._item_factors, **self._options)
+        self._index = Index.build(items, **self._options)
         recalculates = hasattr(model, "alpha") and hasattr(model, "regularization")
         self._least_squares = (
             {"alpha": float(model.alpha), "regularization": float(model.regularization)} if recalculates else None
@@ -130,28 +130,24 @@ class ImplicitRecommender:
             Ids are int32, or of the type of `items`.
         """
         single, users = _numbers(userid, len(self._user_factors), "userid", "users")
-        n = _checks.whole_number(N, "N", 1)
+        n, n_items = _checks.whole_number(N, "N", 1), len(self._index)
         seen = None
         if filter_already_liked_items or recalculate_user:
-            seen = _one_row_each(user_items, len(users), len(self._item_factors), "user_items")
-        if recalculate_user:
-            queries = self._recalculated(users, seen, self._item_factors, self._item_gram)
-        else:
-            queries = self._user_factors[users]
-        named, left_out = self._chosen(items, filter_items, "items", len(self._item_factors))
+            seen = _one_row_each(user_items, len(users), n_items, "user_items")
+        queries = (
+            self._recalculated(seen, self._index, self._item_gram) if recalculate_user else self._user_factors[users]
+        )
+        allow, exclude = _chosen(items, filter_items, "items", n_items)
+        named = None if allow is None else np.sort(allow)
         if named is not None:
-            named, n = np.sort(named), min(n, len(named))
+            n = min(n, len(named))
             seen = None if seen is None else _without_zeros(seen)  # as implicit does here, and only here
-        allow, exclude = _filters(named, left_out, len(self._item_factors)), None
+        if filter_already_liked_items and exclude is not None:
+            allow = np.ones(n_items, np.bool_)
+            allow[exclude] = False
         if filter_already_liked_items:
             exclude = seen
-        elif named is None and left_out is not None:
-            allow, exclude = None, left_out
-        found = self._index.search(queries, n, exclude=exclude, allow=allow, threads=self._threads)
-        pool = np.arange(len(self._item_factors)) if named is None else named
-        ids, scores = _padded(found.ids, found.scores, pool, self._score_type)
-        ids = ids.astype(np.int32 if named is None else named.dtype)
-        return (ids[0], scores[0]) if single else (ids, scores)
+        return self._found(self._index, queries, n, single, named, allow, exclude)
 
     def similar_items(
         self,
@@ -184,14 +180,13 @@ class ImplicitRecommender:
         ids, scores : ndarray of shape (N,) or (n, N)
             Ids are int32, or of the type of `items`.
         """
-        single, numbers = _numbers(itemid, len(self._item_factors), "itemid", "items")
+        single, numbers = _numbers(itemid, len(self._index), "itemid", "items")
         if recalculate_item:
             liked = _one_row_each(item_users, len(numbers), len(self._user_factors), "item_users")
-            queries = self._recalculated(numbers, liked, self._user_factors, self._user_gram)
+            queries = self._recalculated(liked, self._user_factors, self._user_gram)
         else:
-            queries = self._item_factors[numbers]
-        chosen = self._chosen(items, filter_items, "items", len(self._item_factors))
-        return self._similar(self._item_directions, queries, N, single, *chosen)
+            queries = self._index[numbers]
+        return self._similar(self._item_directions, queries, N, single, items, filter_items, "items")
 
     def similar_users(
         self,
@@ -219,8 +214,9 @@ class ImplicitRecommender:
             Ids are int32, or of the type of `users`.
         """
         single, numbers = _numbers(userid, len(self._user_factors), "userid", "users")
-        chosen = self._chosen(users, filter_users, "users", len(self._user_factors))
-        return self._similar(self._user_directions, self._user_factors[numbers], N, single, *chosen)
+        return self._similar(
+            self._user_directions, self._user_factors[numbers], N, single, users, filter_users, "users"
+        )
 
     def _similar(
         self,
@@ -228,52 +224,49 @@ class ImplicitRecommender:
         queries: NDArray[np.float32],
         n: int,
         single: bool,
-        named: NDArray[Any] | None,
-        left_out: NDArray[np.int64] | None,
+        only: ArrayLike | None,
+        left_out: ArrayLike | None,
+        what: str,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The nearest directions, with padding that is divided by norms, as implicit's is."""
-        n = _checks.whole_number(n, "N", 1)
-        found = directions.search(queries, n, exclude=left_out, allow=named, threads=self._threads)
-        pool = np.arange(len(directions)) if named is None else named
-        ids, scores = _padded(found.ids, found.scores, pool, self._score_type)
+        """The nearest directions; all scores are divided by norms, and padding is, too, as implicit's."""
+        named, exclude = _chosen(only, left_out, what, len(directions))
+        wanted = _checks.whole_number(n, "N", 1)
+        ids, scores = self._found(directions, queries, wanted, single, named, named, exclude)
         norms = np.linalg.norm(queries, axis=1, keepdims=True)
         norms[norms == 0] = _NO_NORM
         with np.errstate(over="ignore"):
-            scores /= norms
-        ids = ids.astype(np.int32 if named is None else named.dtype)
-        return (ids[0], scores[0]) if single else (ids, scores)
+            scores /= norms[0] if single else norms
+        return ids, scores
 
-    def _chosen(
-        self, named: ArrayLike | None, left_out: ArrayLike | None, what: str, n: int
-    ) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
-        """Numbers of the only ones to rank, and of those to leave out; None where nothing is said."""
-        filtered = None if left_out is None else _several(left_out, n, f"filter_{what}", what)
-        if named is None:
-            return None, filtered if filtered is not None and len(filtered) else None
-        if filtered is not None and len(filtered):
-            raise ValueError(f"{what} and filter_{what} cannot both be given; leave the latter out of the former.")
-        chosen = _several(named, n, what, what)
-        if not len(chosen):
-            raise ValueError(f"{what} is empty, but at least 1 is needed; None ranks all.")
-        _checks.ids(chosen, None, name=what)  # refuses one that is named twice
-        return np.asarray(named), None
+    def _found(
+        self,
+        index: Index,
+        queries: NDArray[np.float32],
+        n: int,
+        single: bool,
+        named: NDArray[Any] | None,
+        allow: NDArray[Any] | None,
+        exclude: Any,
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What a search finds, in implicit's shapes and types, and with its padding."""
+        asked = queries[0] if single else queries
+        found = index.search(asked, n, exclude=exclude, allow=allow, threads=self._threads)
+        ids, scores = found.ids, found.scores.astype(self._score_type)
+        _pad(np.atleast_2d(ids), np.atleast_2d(scores), np.arange(min(n, len(index))) if named is None else named)
+        return ids.astype(np.int32 if named is None else named.dtype), scores
 
-    def _recalculated(
-        self, numbers: NDArray[np.int64], liked: Any, factors: NDArray[np.float32], gram: Gram
-    ) -> NDArray[np.float32]:
-        """Users computed from items, or items from users, as ALS does."""
+    def _recalculated(self, liked: Any, factors: Index | NDArray[np.float32], gram: Gram) -> NDArray[np.float32]:
+        """Users computed from items, or items from users, as ALS does, one for each row."""
         if self._least_squares is None:
             raise NotImplementedError("only ALS can compute users and items anew; this model was not trained by it.")
-        starts = liked.indptr
-        parts = [slice(*starts[row : row + 2]) for row in range(len(numbers))]
-        return np.array(
-            [fold_in(factors[liked.indices[part]], liked.data[part], gram, **self._least_squares) for part in parts],
-            np.float32,
-        ).reshape(len(numbers), factors.shape[1])
+        made = np.empty((liked.shape[0], self._user_factors.shape[1]), np.float32)
+        for row, (start, end) in enumerate(pairwise(liked.indptr)):
+            made[row] = fold_in(factors[liked.indices[start:end]], liked.data[start:end], gram, **self._least_squares)
+        return made
 
     @cached_property
     def _item_gram(self) -> Gram:
-        return Gram.of(self._item_factors)
+        return Gram.of(self._item_factors())
 
     @cached_property
     def _user_gram(self) -> Gram:
@@ -281,11 +274,14 @@ class ImplicitRecommender:
 
     @cached_property
     def _item_directions(self) -> Index:
-        return Index.build(_directions(self._item_factors), **self._options)
+        return Index.build(_directions(self._item_factors()), **self._options)
 
     @cached_property
     def _user_directions(self) -> Index:
         return Index.build(_directions(self._user_factors), **self._options)
+
+    def _item_factors(self) -> NDArray[np.float32]:
+        return self._index[self._index.ids]
 
     def __repr__(self) -> str:
         return f"ImplicitRecommender of {len(self._user_factors):,} users; {self._index!r}"
@@ -347,27 +343,33 @@ def _without_zeros(matrix: Any) -> Any:
     return kept
 
 
-def _filters(named: NDArray[Any] | None, left_out: NDArray[np.int64] | None, n: int) -> NDArray[Any] | None:
-    """What may answer: the items named, or a mask of all but some."""
-    if named is not None or left_out is None:
-        return named
-    mask = np.ones(n, np.bool_)
-    mask[left_out] = False
-    return mask
+def _chosen(
+    named: ArrayLike | None, left_out: ArrayLike | None, what: str, n: int
+) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
+    """Numbers of the only ones to rank, and of those to leave out; None where nothing is said."""
+    filtered = None if left_out is None else _several(left_out, n, f"filter_{what}", what)
+    if filtered is not None and not len(filtered):
+        filtered = None
+    if named is None:
+        return None, filtered
+    if filtered is not None:
+        raise ValueError(f"{what} and filter_{what} cannot both be given; leave the latter out of the former.")
+    chosen = _several(named, n, what, what)
+    if not len(chosen):
+        raise ValueError(f"{what} is empty, but at least 1 is needed; None ranks all.")
+    _checks.ids(chosen, None, name=what)  # refuses one that is named twice
+    return np.asarray(named), None
 
 
-def _padded(
-    ids: NDArray[np.int64], scores: NDArray[np.float32], pool: NDArray[Any], kind: type[np.floating[Any]]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Answers of one width, filled up as implicit does: with what was filtered out, then with what came first."""
-    filled, first = scores.astype(kind), pool[: ids.shape[1]]
+def _pad(ids: NDArray[np.int64], scores: NDArray[Any], pool: NDArray[Any]) -> None:
+    """Fill short rows up as implicit does: with what was filtered out, then with what came first."""
+    first = pool[: ids.shape[1]]
     for row in np.flatnonzero(ids[:, -1] < 0):
         n_found = int(np.count_nonzero(ids[row] >= 0))
         # Its heap takes what comes first, filtered out or not; better items then push out the first of the worst.
         rest = first[~np.isin(first, ids[row, :n_found])][::-1][: len(first) - n_found]
         ids[row, n_found : len(first)], ids[row, len(first) :] = rest, pool[0]
-        filled[row, n_found : len(first)], filled[row, len(first) :] = np.finfo(kind).min, 0
-    return ids, filled
+        scores[row, n_found : len(first)], scores[row, len(first) :] = np.finfo(scores.dtype).min, 0
 
 
 def _directions(factors: NDArray[np.float32]) -> NDArray[np.float32]:
