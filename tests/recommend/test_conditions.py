@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,6 +286,40 @@ def deep(levels):
 def test_bad_input(where, kind, sentence):
     with pytest.raises(kind, match=re.escape(sentence)):
         Condition.of(where, MOVIES)
+
+
+def test_the_page_says_what_its_examples_allow():
+    page = (Path(__file__).parents[2] / "docs" / "attributes.md").read_text()
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)  # noqa: S102
+    movies = Attributes.of(names["movies"], 5)
+    examples = re.findall(r"^\| `({.*})` \| ([A-Z].*) \|$", page, re.MULTILINE)
+    assert len(examples) == 14
+    for where, allowed in examples:
+        mask = Condition.of(json.loads(where), movies).mask(movies)
+        assert movies.values("title", np.flatnonzero(mask)) == allowed.split(", "), where
+    conditions = [
+        text for row in re.findall(r"^\| (`{.*}`) \| [a-z]", page, re.MULTILINE) for text in re.findall("`(.*?)`", row)
+    ]
+    assert len(conditions) == 14
+    for where in conditions:
+        Condition.of(json.loads(where.replace("{...}", "{}")), movies)
+
+
+def test_many_values_are_found_as_few_are(rng):
+    for numbers in (
+        rng.integers(-100, 100, 1000),
+        rng.integers(-9000, 9000, 1000),
+        rng.integers(0, 2**40, 1000),
+        rng.random(1000),
+    ):
+        attributes = Attributes.of({"it": [*numbers.tolist(), None]}, 1001)
+        texts = Attributes.of({"it": [*map(str, numbers.tolist()), None]}, 1001)
+        for count in (5, 30, 200):
+            wanted = [*numbers[:count].tolist(), -1, 2**50]
+            expected = [*np.isin(numbers, wanted).tolist(), False]
+            assert Condition.of({"it": wanted}, attributes).mask(attributes).tolist() == expected
+            assert Condition.of({"it": [*map(str, wanted)]}, texts).mask(texts).tolist() == expected
 
 
 def test_a_condition_outlives_the_attributes_it_was_read_with():

@@ -124,9 +124,11 @@ def test_changes_make_new_signals():
 def test_a_signal_is_spread_as_far_as_ordinary_coordinates_times_three():
     rng = np.random.default_rng(3)
     factors = rng.standard_normal((5_000, 8)).astype(np.float32) * 0.01
-    spread = Signals.fit(some_signals(rng, 5_000), factors).coordinates().astype(np.float64)
-    assert np.allclose(spread.mean(0), 0, atol=1e-6)
-    assert np.allclose(spread.std(0), [0.03, 0.03, 0.03, 0.03, 0.0], rtol=0.05)
+    data = some_signals(rng, 5_000)
+    for names, times in ((["margin"], 3), (list(data), 3 / 5**0.25)):
+        spread = Signals.fit({name: data[name] for name in names}, factors).coordinates().astype(np.float64)
+        assert np.allclose(spread.mean(0), 0, atol=1e-6)
+        assert np.allclose(spread.std(0), [0.0 if name == "same" else 0.01 * times for name in names], rtol=0.05)
 
 
 def test_decaying_signals_wear():

@@ -103,7 +103,7 @@ def marginal(scores, vectors, k, weight, metric):
 def test_diversify_is_maximal_marginal_relevance(seed, weight, metric, monkeypatch):
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((30, 7)).astype(np.float32)
-    vectors[[4, 11]] = vectors[3], 0  # one twice, one of zeros
+    vectors[4], vectors[11] = vectors[3], 0  # one twice, one of zeros
     scores = np.sort(rng.standard_normal(30).astype(np.float32))[::-1]
     rule = diversify(weight, metric=metric)
     expected = marginal(scores.tolist(), vectors.astype(float), 10, weight, metric)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._reference import Lists
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Filter
 from tessella.retrieval.plan import Exact, Method, Plan, plan_from_json, plan_to_json
@@ -88,13 +89,13 @@ class Boosting:
             return search(version, queries, k, method, None, row_filter, threads)
         kinds = self._kinds(np.atleast_2d(queries))
         different = np.unique(kinds)
-        if len(different) <= 1 or isinstance(row_filter, LazyFilter):
-            kind = int(different[-1]) if len(different) else 0
+        if len(different) <= 1:
+            kind = int(different[0]) if len(different) else 0
             return self._alike(kind, version, queries, k, row_filter, threads)
         answers: dict[str, NDArray[Any]] = {}
         for kind in different.tolist():
             numbers = np.flatnonzero(kinds == kind)
-            own = None if row_filter is None else row_filter.of_numbers(numbers)
+            own = None if row_filter is None else _of_numbers(row_filter, numbers)
             found = self._alike(kind, version, queries[numbers], k, own, threads)
             for name, part in found.arrays().items():
                 if name not in answers:
@@ -136,25 +137,49 @@ class Boosting:
         return search(planned, queries, k, None, None, row_filter, threads)
 
 
+def _of_numbers(row_filter: Filter | LazyFilter, numbers: NDArray[np.int64]) -> Filter | LazyFilter:
+    """The part of a filter for the queries of some numbers, in their order."""
+    if isinstance(row_filter, Filter):
+        return row_filter.of_numbers(numbers)
+    lazy = row_filter
+
+    def lists(queries: slice) -> Lists:
+        own, rows, sizes = numbers[queries], [np.zeros(0, np.int64)], [np.zeros(1, np.int64)]
+        while len(own):  # lists are made for neighbours, as many as take little memory
+            first = int(own[0])
+            n_here = int(np.searchsorted(own, first + lazy.queries_at_once))
+            here, own = own[:n_here], own[n_here:]
+            listed, starts = lazy.lists(slice(first, int(here[-1]) + 1))
+            rows.append(Filter(None, 0, listed, starts, lazy.only).of_numbers(here - first).listed)
+            sizes.append(np.diff(starts)[here - first])
+        return np.concatenate(rows), np.cumsum(np.concatenate(sizes))
+
+    sizes = np.diff(lazy.starts)[numbers]
+    return lazy._replace(starts=np.concatenate([[0], np.cumsum(sizes)]), lists=lists)
+
+
 def boosted_samples(
     queries: NDArray[np.float32], n_signals: int, low: float, high: float, seed: int = 0
 ) -> list[NDArray[np.float32]]:
-    """Samples of queries with boosts of some strength: by each signal, against it, and by several.
+    """Samples of queries with boosts of some strength: by each signal, weaker and stronger, against it, and by several.
 
-    What a query needs differs from signal to signal, so a mean over all would hide those that miss their recall.
+    What a query needs differs from signal to signal, and from strength to strength; a mean over all would hide those
+    that miss their recall.
     """
+    middle = float(np.sqrt(low * high))
+    kinds: list[tuple[NDArray[np.float64] | None, float, float]] = []
+    for own in np.eye(n_signals):
+        kinds += [(own, low, middle), (own, middle, high), (-own, low, high)]
+    if n_signals > 1:
+        kinds.append((None, low, high))
     rng = np.random.default_rng(seed)
-    directions = [sign * own for own in np.eye(n_signals) for sign in (1.0, -1.0)]
     samples = []
-    for number in range(len(directions) + (n_signals > 1)):
+    for direction, weakest, strongest in kinds:
         taken = queries[rng.permutation(len(queries))[:SAMPLE]]
         n = len(taken)
-        if number < len(directions):
-            towards = np.tile(directions[number], (n, 1))
-        else:
-            towards = rng.dirichlet(np.ones(n_signals), n)
-            towards /= np.linalg.norm(towards, axis=1, keepdims=True)
-        lengths = np.exp(rng.uniform(np.log(low), np.log(high), n)) * np.linalg.norm(taken, axis=1)
+        towards = rng.dirichlet(np.ones(n_signals), n) if direction is None else np.tile(direction, (n, 1))
+        towards /= np.linalg.norm(towards, axis=1, keepdims=True)
+        lengths = np.exp(rng.uniform(np.log(weakest), np.log(strongest), n)) * np.linalg.norm(taken, axis=1)
         samples.append(np.hstack([taken, (towards * lengths[:, None]).astype(np.float32)]))
     return samples
 

@@ -20,7 +20,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # where those of each entry begin, one after another
 
 _SPARE = 2  # a pool may hold this many times as many values as are in use
-_FEW = 8  # values that are compared one by one
+_FEW, _MANY = 8, 64  # values that are compared one by one rather than in a table, or than by binary search
 
 
 class Column(ABC):
@@ -432,17 +432,25 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) ->
         texts = _texts(arrays)
         _check_codes(codes, -1, len(texts))
         return Category(codes, texts)
-    pool = WholeNumbers(arrays["numbers"]) if facts["of"] == "number" else _texts(arrays)
+    pool = _whole_numbers(arrays) if facts["of"] == "number" else _texts(arrays)
     _check_codes(codes, 0, len(pool))
     starts, there = arrays["starts"], arrays["there"]
     _check(len(starts) == len(there) + 1 and starts[0] == 0, "its lists are not where they should be")
     _check_ascending(starts, len(codes))
-    return Several(starts, codes, there.astype(np.uint8, copy=False).view(np.bool_), pool)
+    _check(there.dtype == np.uint8, "what is missing is not said in bytes")
+    return Several(starts, codes, there.view(np.bool_), pool)
 
 
 def _texts(arrays: Mapping[str, NDArray[Any]]) -> Texts:
+    _check(arrays["text_bytes"].dtype == np.uint8, "texts are no bytes")
     _check_ascending(arrays["text_ends"], len(arrays["text_bytes"]))
     return Texts(arrays["text_bytes"], arrays["text_ends"])
+
+
+def _whole_numbers(arrays: Mapping[str, NDArray[Any]]) -> WholeNumbers:
+    numbers = arrays["numbers"]
+    _check(numbers.dtype == np.int64 and bool((numbers[1:] > numbers[:-1]).all()), "numbers do not ascend")
+    return WholeNumbers(numbers)
 
 
 def _check(fits: bool, what: str) -> None:
@@ -472,8 +480,14 @@ def _is_any(codes: Whole, wanted: list[int], n_codes: int) -> Bools:
 
 
 def _equal_any(numbers: NDArray[Any], wanted: Sequence[Any]) -> Bools:
-    if len(wanted) > _FEW:
-        return np.isin(numbers, np.array(wanted, numbers.dtype))
+    if len(wanted) > _FEW and numbers.dtype.kind == "i" and numbers.dtype.itemsize <= 2:
+        table = np.zeros(2 ** (8 * numbers.dtype.itemsize), np.bool_)
+        table[list(wanted)] = True  # negative numbers from the end, as when it is read
+        return np.asarray(table[numbers])
+    if len(wanted) > _MANY:
+        ascending = np.sort(np.array(wanted, numbers.dtype))
+        places = np.searchsorted(ascending, numbers)
+        return np.asarray(ascending[np.minimum(places, len(ascending) - 1)] == numbers)
     found = np.zeros(len(numbers), np.bool_)
     for value in wanted:
         found |= numbers == value

@@ -20,6 +20,7 @@ from tessella.recommend.columns import Boolean, Category, Column, Date, Number, 
 from tessella.recommend.pools import Texts, coded, narrow
 
 _MISSING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
+_LOWEST = -(2**63)
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
 _KINDS = "texts, lists of texts or of whole numbers, numbers, dates or bools"
 
@@ -28,10 +29,10 @@ def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
     """The columns of a dict or a table, by name."""
     if isinstance(data, Mapping):
         names, column = list(data), data.__getitem__
+    elif hasattr(type(data), "collect"):  # of polars
+        raise TypeError(f"{what} is a {type(data).__name__} that was not computed yet; pass its collect().")
     elif hasattr(data, "column_names") and hasattr(data, "column"):  # Arrow
         names, column = list(data.column_names), data.column
-    elif hasattr(data, "collect") and hasattr(data, "columns"):
-        raise TypeError(f"{what} is a {type(data).__name__} that was not computed yet; pass its collect().")
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
         names, column = list(data.columns), data.__getitem__
     else:
@@ -79,8 +80,9 @@ def _from_array(array: NDArray[Any], name: str) -> Column | None:
     if array.dtype.kind == "b":
         return Boolean(array.astype(np.int8))
     if array.dtype.kind in "iu":
-        _fit(array, name)
-        return Number(narrow(array.astype(np.int64, copy=False)).copy())
+        if array.size:
+            _fit(int(array.min()), int(array.max()), name)
+        return Number(narrow(array).copy())
     if array.dtype.kind == "f":
         return Number(array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64))
     if array.dtype.kind == "M":
@@ -90,9 +92,12 @@ def _from_array(array: NDArray[Any], name: str) -> Column | None:
     raise TypeError(f"{name} holds {array.dtype}, but must hold {_KINDS}.")
 
 
-def _fit(array: NDArray[Any], name: str) -> None:
-    if array.size and (int(array.min()) <= -(2**63) or int(array.max()) >= 2**63):
-        raise ValueError(f"{name} holds {array[np.argmax(np.abs(array.astype(float)))]}, but must fit int64.")
+def _fit(low: int, high: int, name: str) -> None:
+    """Refuse whole numbers that int64 does not hold, or that stand for a missing value."""
+    if low < _LOWEST or high >= -_LOWEST:
+        raise ValueError(f"{name} holds {low if low < _LOWEST else high}, but must fit int64.")
+    if low == _LOWEST:
+        raise ValueError(f"{name} holds {low}, but must be larger, as it stands for a missing value.")
 
 
 def _dates(array: NDArray[Any]) -> Date:
@@ -182,12 +187,9 @@ def _numbers(values: list[Any], kinds: set[type], name: str) -> Number:
         kind = np.float32 if _all(kinds, np.float32, np.float16) else np.float64
         return Number(np.array([np.nan if value is None else float(value) for value in values], kind))
     missing = np.fromiter((value is None for value in values), np.bool_, len(values))
-    try:
-        numbers = np.array([0 if value is None else int(value) for value in values], np.int64)
-    except OverflowError:
-        raise ValueError(f"{name} holds a number that does not fit int64.") from None
-    _fit(numbers, name)
-    return Number(whole_numbers(numbers, missing))
+    numbers = [0 if value is None else int(value) for value in values]
+    _fit(min(numbers), max(numbers), name)
+    return Number(whole_numbers(np.array(numbers, np.int64), missing))
 
 
 def _written_dates(values: list[Any], name: str) -> Date:
@@ -204,27 +206,27 @@ def _written_dates(values: list[Any], name: str) -> Date:
 
 def _several(values: list[Any], name: str, like: Column | None) -> Several:
     there = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    lists = [[] if value is None else _different(value) for value in values]
-    flat = list(itertools.chain.from_iterable(lists))
-    kinds = set(map(type, flat))
+    lists = [[] if value is None else _of_one_item(value) for value in values]
+    kinds = set(map(type, itertools.chain.from_iterable(lists)))
     whole = _all(kinds, int, np.integer) and not kinds & {bool}
     if not kinds:
         whole = isinstance(like, Several) and like.whole
     elif not whole and not _all(kinds, str):
         held = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"{name} has lists of {held}, but they must hold texts, or whole numbers.")
+    lists = [list(dict.fromkeys(own)) for own in lists]  # each once
     starts = np.cumsum([0, *map(len, lists)])
-    try:
-        codes, pool = coded(list(map(int if whole else str, flat)), whole_numbers=whole)
-    except OverflowError:
-        raise ValueError(f"{name} holds a number that does not fit int64.") from None
+    flat = list(itertools.chain.from_iterable(lists))
+    if whole and flat:
+        _fit(int(min(flat)), int(max(flat)), name)
+    codes, pool = coded(list(map(int if whole else str, flat)), whole_numbers=whole)
     return Several(starts, narrow(codes), there, pool)
 
 
-def _different(values: Any) -> list[Any]:
-    """The values of one item, each once, without missing ones."""
+def _of_one_item(values: Any) -> list[Any]:
+    """The values of one item, without missing ones; those of a set in one order, whichever it has."""
     own = sorted(values, key=str) if isinstance(values, set | frozenset) else _values(values)
-    return [value for value in dict.fromkeys(own) if not _is_missing(value)]
+    return [value for value in own if not _is_missing(value)]
 
 
 def _is_missing(value: Any) -> bool:

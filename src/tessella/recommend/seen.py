@@ -8,7 +8,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from tessella import _checks
-from tessella.search.selections import Columns, Ids, Known, Mask, Sequences, selection
+from tessella.search.filters import PreparedFilter
+from tessella.search.filters import given as read_filter
+from tessella.search.selections import Columns, Ids, Known, Mask, Sequences
 from tessella.versions.version import Version
 
 
@@ -25,7 +27,9 @@ class Seen:
     def of(cls, version: Version, given: Any, n_users: int, name: str = "seen") -> Self:
         """What a caller passed, in any form that `exclude` takes for each query."""
         matrix = given[0] if type(given) is tuple and len(given) == 2 else given
-        read = selection(version, given, name, n_users)
+        read = read_filter(version, given, name, n_users)  # warns if most ids are unknown
+        if isinstance(read, PreparedFilter):
+            raise TypeError(f"{name} is a prepared filter, but must be lists of ids or a matrix.")
         if read.n_queries is None:
             raise ValueError(
                 f"{name} is one sequence of ids, but must be a list with one for each of the {n_users} users, or a "

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 
-TIMES = 3.0  # as far spread as an ordinary coordinate of the items: see decision 33
+TIMES = 3.0  # as far spread as an ordinary coordinate of the items, if it is the only signal: see decision 33
 MOST_GROWN = 40.0  # lifetimes by which an item may be newer than the newest at fitting, before float32 suffers
 _LARGEST_VALUE = 1e30
 _LARGEST = 1e15  # coordinate, so that products are well within float32
@@ -120,8 +120,9 @@ class Signals:
     query's by their weights; where no weight is asked for, the query has zeros there and scores are as without signals.
     Unchanging: changes of the items make a new one, as with `Attributes`.
 
-    Signals are centred and scaled: each is spread three times as far as an ordinary coordinate of the items. That
-    changes no answer; it makes boosted searches fast. Centre and scale are those of `fit`, until the next.
+    Signals are centred and scaled: one is spread three times as far as an ordinary coordinate of the items, and each of
+    several somewhat less. That changes no true answer; it makes boosted searches fast. Centre and scale are those of
+    `fit`, until the next.
 
     Examples
     --------
@@ -166,7 +167,7 @@ class Signals:
                 or [0.0]
             )
         )
-        spread = TIMES * (np.sqrt(mean_square) or 1.0) / np.sqrt(max(1, len(given)))
+        spread = TIMES * (np.sqrt(mean_square) or 1.0) / max(1, len(given)) ** 0.25
         fitted = {name: Signal.fit(values, tau, spread) for name, (values, tau) in given.items()}
         return cls(fitted, _together(given, n))._checked(what)
 
