@@ -212,7 +212,7 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
     before = _shown_entries(edition, wish.cursor, n)
     while len(left):
         found = _searched(edition, queries[left], depth, wish, _of_numbers(row_filter, left))
-        entries = entries_in(edition, found.ids)
+        entries = edition.entries_at(found.ids)
         own = before[left]
         kept = rule.kept(attributes, np.concatenate([own, entries], axis=1))[:, own.shape[1] :]
         kept &= np.cumsum(kept, axis=1) <= k
@@ -277,16 +277,6 @@ def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[n
     width = int(lengths.max(initial=0))
     entries = np.full((n, width), -1)
     entries[np.arange(width) < lengths[:, None]] = edition.entries_of(cursor.shown)
-    return entries
-
-
-def entries_in(edition: Edition, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The entry of each item, or -1 where there is none."""
-    entries = np.full(ids.shape, -1)
-    there = ids != (None if ids.dtype == object else -1)
-    named = ids[there]
-    if len(named):
-        entries[there] = edition.entries_of(named.astype(np.str_) if ids.dtype == object else named)
     return entries
 
 

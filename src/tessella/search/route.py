@@ -183,6 +183,8 @@ def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[
         return version.planned[(k, 0, version.n_live // FEW_ALLOWED_SHARE)], None
     starts = row_filter.starts
     n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
+    if row_filter.allowed is not None and n_allowed <= few_allowed(version.n_live):
+        return version.planned[(k, 0, n_allowed)], None  # whatever the method, answers are exact
     if starts is None or len(starts) == 2:
         return version.planned[(k, 0 if starts is None else int(starts[1] - starts[0]), n_allowed)], None
     sizes = starts[1:] - starts[:-1]
@@ -201,7 +203,7 @@ def _together(
     """How many queries to search for in a call, if it depends on their filter."""
     if isinstance(row_filter, LazyFilter):
         return min(method.queries_per_call, row_filter.queries_at_once)
-    if row_filter is None or row_filter.allowed is None or row_filter.starts is not None:
+    if row_filter is None or row_filter.allowed is None:
         return None
     few = row_filter.n_allowed <= few_allowed(version.n_live)  # then a call codes them for all its queries
     return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if few else None
