@@ -67,9 +67,7 @@ def race(given: Trained, threads: int, turns: int, **options: Any) -> dict[str, 
     models = {"implicit": given.model, "tessella": ImplicitRecommender(given.model, **options)}  # the line that changes
     found = {name: model.recommend(users, given.user_items, N=K) for name, model in models.items()}
     other, worse = differences(found["tessella"], found["implicit"])
-    calls = {
-        name: lambda model=model: model.recommend(users, given.user_items, N=K) for name, model in models.items()
-    }
+    calls = {name: lambda model=model: model.recommend(users, given.user_items, N=K) for name, model in models.items()}
     seconds = measure.alternate(calls, turns)
     ratio = measure.median_ratio(seconds, "implicit", "tessella")
     how = ", ".join(f"{name} {value}" for name, value in options.items()) or "exact"
