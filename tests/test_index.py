@@ -363,7 +363,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.search([[1e38, 0, 0]]), ValueError, "queries has norm 1e.38 in row 0 and an item .*: their product is too large"),
         (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
         (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
-        (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequences of ids, but there are 4 queries"),
+        (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequence of ids, but there are 4 queries"),
         (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is a int, but must be a sequence of ids, a list with a sequence for each query"),
         (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is a list_iterator, but must be a sequence of ids, a list with"),
         (lambda i: i.search(GOOD, 2**63), ValueError, "k is 9223372036854775808, but must be from 1 to 1048576"),

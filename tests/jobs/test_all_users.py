@@ -191,7 +191,7 @@ BAD = [
     ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
     ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),
     ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): a row is for a query."),
-    ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequences of ids, but there are 50 queries."),
+    ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequence of ids, but there are 50 queries."),
     ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude holds sequences of ids and other values, but must hold the one or the other."),
     ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "exclude holds both texts and other values"),
     ((USERS,), {"exclude": 3}, TypeError, "exclude is a int, but must be a sequence of ids"),

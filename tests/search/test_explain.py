@@ -138,7 +138,7 @@ def test_an_explanation_searches_as_search_does(index, rng):
         index.explain(user, 3, method="exact")
     with pytest.raises(ValueError, match="contradict each other"):
         index.explain(user, 3, method=ts.Slots(), exact=True)
-    with pytest.raises(ValueError, match="exclude has 2 sequences of ids, but there are 1 queries"):
+    with pytest.raises(ValueError, match="exclude has 2 sequences of ids, but there is 1 query"):
         index.explain(user, 3, exclude=[[1], [2]])
 
 

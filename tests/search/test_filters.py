@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import pickle
 import threading
 import warnings
 import weakref
@@ -281,7 +282,7 @@ BAD = {
     "a NUL": (["a\0"], ValueError, "may not end in a NUL character"),
     "ids and lists": ([1, [2]], TypeError, "holds sequences of ids and other values"),
     "None for a query": ([[1]] * 8 + [None], TypeError, "holds sequences of ids and other values"),
-    "too few lists": ([[1]], ValueError, "has 1 sequences of ids, but there are 9 queries"),
+    "too few lists": ([[1]], ValueError, "has 1 sequence of ids, but there are 9 queries"),
     "too few rows": (np.ones((8, 2), int), ValueError, "has 8 sequences of ids, but there are 9 queries"),
     "a set of lists": ({(1, 2), (3, 4)}, TypeError, "is a set of sequences, but must be a list of them"),
     "lists of lists": ([[[1]]] * 9, ValueError, "has sequences of sequences of ids for a query"),
@@ -701,3 +702,19 @@ def test_nothing_is_warned_of_where_ids_are_known(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         index.search(USERS, exclude=index.ids[:30], allow=[index.ids] * len(USERS))
+
+
+def test_likely_mistakes_are_refused(rng):
+    index = ts.Index.build(rng.standard_normal((9, 3)))
+    users = rng.standard_normal((2, 3))
+    matrix = scipy.sparse.csr_array(np.eye(2, 9))
+    with pytest.raises(ValueError, match="column_ids of exclude holds 4 more than once"):
+        index.search(users, 2, exclude=(matrix, [0, 1, 2, 3, 4, 4, 6, 7, 8]))
+    with pytest.raises(ValueError, match=r"exclude has a column of 0 or 1 for each item, .* exclude\.astype\(bool\)"):
+        index.search(users, 2, exclude=np.eye(2, 9, dtype=int))
+    with pytest.raises(ValueError, match="exclude has 2 sequences of ids, but there is 1 query"):
+        index.search(users[:1], 2, exclude=[[1], [2]])
+    with pytest.raises(TypeError, match="method is the class Exact, but must be"):
+        index.search(users, 2, method=ts.Exact)
+    with pytest.raises(TypeError, match="a prepared filter belongs to its index and cannot be pickled"):
+        pickle.dumps(index.filter(exclude=[1]))

@@ -133,7 +133,8 @@ def from_library(values: Any, name: str) -> NDArray[Any]:
 def number_of_lists(count: int, name: str, n_queries: int) -> None:
     """Refuse sequences of ids of another number than there are queries."""
     if count != n_queries:
-        raise ValueError(f"{name} has {count} sequences of ids, but there are {n_queries} queries.")
+        there = "there is 1 query" if n_queries == 1 else f"there are {n_queries} queries"
+        raise ValueError(f"{name} has {count} sequence{'' if count == 1 else 's'} of ids, but {there}.")
 
 
 def refuse_filter(values: object, name: str) -> NoReturn:

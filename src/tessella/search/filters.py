@@ -4,7 +4,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,9 @@ class PreparedFilter:
     def allows(self) -> bool:
         """Whether it has items that alone may answer."""
         return "allow" in self._selections
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a prepared filter belongs to its index and cannot be pickled; pickle what it was made of.")
 
     def __repr__(self) -> str:
         sizes = []

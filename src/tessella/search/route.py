@@ -225,7 +225,7 @@ def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
 def _named(version: Version, method: Method, k: int) -> How:
     """The method that a search names, with its setting."""
     if not isinstance(method, METHODS):
-        kind = method.__name__ if isinstance(method, type) else type(method).__name__
+        kind = f"the class {method.__name__}" if isinstance(method, type) else f"a {type(method).__name__}"
         raise TypeError(
             f"method is {kind}, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."
         )

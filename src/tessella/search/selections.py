@@ -359,11 +359,21 @@ def selection(version: Version, given: Any, name: str, n_queries: int | None) ->
         given, columns = given
         columns = column_ids(version, columns, name)
     found = _read(given, name)
+    _check_zeros_and_ones(given, name, version.n_live)
     if isinstance(found, Columns | Mask):
         found = found.placed(version, columns, n_queries)
     elif n_queries is not None and found.n_queries is not None:
         _checks.number_of_lists(found.n_queries, name, n_queries)
     return found
+
+
+def _check_zeros_and_ones(given: Any, name: str, n_items: int) -> None:
+    """Refuse a mask of whole numbers, which would be read as ids."""
+    if type(given) is np.ndarray and given.dtype.kind in "iu" and given.ndim == 2 and given.shape[1] == n_items > 2:
+        if not ((given != 0) & (given != 1)).any():
+            raise ValueError(
+                f"{name} has a column of 0 or 1 for each item, but whole numbers are ids; pass {name}.astype(bool)."
+            )
 
 
 def column_ids(version: Version, given: Any, name: str) -> NDArray[Any]:
@@ -372,6 +382,8 @@ def column_ids(version: Version, given: Any, name: str) -> NDArray[Any]:
     if not isinstance(found, Ids) or found.starts is not None:
         raise TypeError(f"column_ids of {name} is a {type(given).__name__}, but must be a flat sequence of ids.")
     version.same_kind(found.values)
+    if len(np.unique(found.values)) < len(found.values):
+        _checks.ids(found.values, None, name=f"column_ids of {name}")  # has the sentence
     return found.values
 
 
