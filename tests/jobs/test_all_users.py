@@ -186,7 +186,7 @@ BAD = [
     ((USERS[:, :5],), {}, ValueError, "user_factors has 5 columns, but 8 are expected."),
     ((scipy.sparse.csr_array(USERS),), {}, TypeError, "user_factors is a SciPy sparse matrix"),
     ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 1048576."),
-    ((USERS,), {"method": "slots"}, TypeError, "method is str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
+    ((USERS,), {"method": "slots"}, TypeError, "method is a str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
     ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
     ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),

@@ -458,7 +458,7 @@ BAD_CALLS = [
     ("recommend", ANN | {"interests": "all"}, ValueError, "interests is 'all', but must be one of 'best', 'sum'."),
     ("recommend", ANN | {"variety": 3}, TypeError, "variety is a int, but must be tessella.at_most"),
     ("recommend", ANN | {"variety": ts.at_most(1, per="genre")}, ValueError, "genre"),
-    ("recommend", ANN | {"method": "exact"}, TypeError, "method is str"),
+    ("recommend", ANN | {"method": "exact"}, TypeError, "method is a str"),
     ("recommend", ANN | {"method": ts.Slots(1), "exact": True}, ValueError, "contradict each other"),
     ("recommend", ANN | {"threads": 0}, ValueError, "threads is 0"),
     ("recommend_all", {"k": 0}, ValueError, "k is 0"),

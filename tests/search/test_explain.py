@@ -134,7 +134,7 @@ def test_an_explanation_searches_as_search_does(index, rng):
     assert index.explain(user, 3, exact=True).method == "exact"
     with pytest.raises(ValueError, match="k is 0, but must be from 1"):
         index.explain(user, 3, k=0)
-    with pytest.raises(TypeError, match="method is str, but must be"):
+    with pytest.raises(TypeError, match="method is a str, but must be"):
         index.explain(user, 3, method="exact")
     with pytest.raises(ValueError, match="contradict each other"):
         index.explain(user, 3, method=ts.Slots(), exact=True)

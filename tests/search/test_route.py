@@ -236,7 +236,7 @@ def test_queries_of_a_wrong_shape_are_refused(query):
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"method": "exact"}, TypeError, r"method is str, but must be tessella\.Exact\(\), tessella\.Tiles\(reach\)"),
+        ({"method": "exact"}, TypeError, r"method is a str, but must be tessella\.Exact\(\), tessella\.Tiles\(reach\)"),
         ({"method": ts.Tiles}, TypeError, "method is Tiles, but must be"),
         ({"method": ts.LearnedTiles()}, TypeError, "method is LearnedTiles, but must be"),
         ({"exact": 1}, TypeError, "exact is True or False, not int"),

@@ -369,11 +369,12 @@ def selection(version: Version, given: Any, name: str, n_queries: int | None) ->
 
 def _check_zeros_and_ones(given: Any, name: str, n_items: int) -> None:
     """Refuse a mask of whole numbers, which would be read as ids."""
-    if type(given) is np.ndarray and given.dtype.kind in "iu" and given.ndim == 2 and given.shape[1] == n_items > 2:
-        if not ((given != 0) & (given != 1)).any():
-            raise ValueError(
-                f"{name} has a column of 0 or 1 for each item, but whole numbers are ids; pass {name}.astype(bool)."
-            )
+    if type(given) is not np.ndarray or given.dtype.kind not in "iu" or given.shape[1:] != (n_items,) or n_items < 3:
+        return
+    if not ((given != 0) & (given != 1)).any():
+        raise ValueError(
+            f"{name} has a column of 0 or 1 for each item, but whole numbers are ids; pass {name}.astype(bool)."
+        )
 
 
 def column_ids(version: Version, given: Any, name: str) -> NDArray[Any]:
