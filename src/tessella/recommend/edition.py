@@ -81,6 +81,12 @@ class Edition:
                 kept.popitem(last=False)
         return found
 
+    def ready(self) -> "Edition":
+        """The same, with what a question needs made before it comes."""
+        if self.users is not None:
+            self.seen_rows  # noqa: B018
+        return self
+
     def known_users(self) -> Users:
         """The users, who must be there."""
         if self.users is None:
