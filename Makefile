@@ -38,7 +38,8 @@ test-baseline: $(INSTALLED)  ## Run the core of the tests at the SIMD level that
 	@TESSELLA_SIMD=baseline $(BIN)/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/mapping tests/retrieval tests/search tests/versions
 
 test-integrations: $(INTEGRATIONS_VENV)/.installed  ## Run the tests of the adapters with the libraries themselves (own venv)
-	@$(INTEGRATIONS_VENV)/bin/python -m pytest -q --numprocesses auto tests/integrations src/tessella/integrations
+	@$(INTEGRATIONS_VENV)/bin/python -m pytest -q --numprocesses auto tests/integrations src/tessella/integrations \
+	    tests/recommend/test_attributes.py tests/recommend/test_fold_in.py tests/recommend/test_recommender.py tests/search/test_filters.py
 
 $(INTEGRATIONS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@test -x $(INTEGRATIONS_VENV)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS_VENV)

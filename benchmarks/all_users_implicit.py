@@ -73,8 +73,8 @@ def race(given: Trained, threads: int, turns: int, **options: Any) -> dict[str, 
     how = ", ".join(f"{name} {value}" for name, value in options.items()) or "exact"
     taken = {name: float(np.median(times)) for name, times in seconds.items()}
     print(f"  {threads} thread{'s' if threads > 1 else ' '}  {how:<32}"
-          f" {taken['implicit']:>6.2f} s / {taken['tessella']:.3f} s = {ratio:>5.1f}{measure.goal(ratio, least=GOAL)}  {other} of {found['implicit'][0].size:,} places hold"
-          f" another item, {worse} with another score")  # fmt: skip
+          f" {taken['implicit']:>6.2f} s / {taken['tessella']:.3f} s = {ratio:>5.1f}{measure.goal(ratio, least=GOAL)}"
+          f"  {other} of {found['implicit'][0].size:,} places differ, {worse} scores do")  # fmt: skip
     return {"set": given.name, "threads": threads, "options": options, "seconds": taken, "over_implicit": ratio,
             "other_items": other, "other_scores": worse}  # fmt: skip
 
