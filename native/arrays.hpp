@@ -133,9 +133,9 @@ ExactCodes exact_codes_of(const Fields& fields, size_t n_items, int64_t code_siz
             reinterpret_cast<const BlockTerms*>(terms.data()), code_size};
 }
 
-TileCodes tile_codes_of(const Fields& fields, size_t n, int64_t n_factors) {
+TileCodes tile_codes_of(const Fields& fields, size_t n, int64_t width) {
     const size_t padded = in_groups(n, GROUP_ITEMS) * GROUP_ITEMS;
-    const int64_t code_size = tile_code_size(n_factors);
+    const int64_t code_size = tile_code_size(width);
     return {fields.get<Vector<const int8_t>>("codes", padded * static_cast<size_t>(code_size)).data(),
             fields.get<Vector<const int16_t>>("offsets", padded).data(),
             fields.get<Vector<const float>>("scales", padded).data(), code_size};
@@ -161,7 +161,7 @@ Postings postings_of(const Fields& fields, size_t n_items) {
 
 // `radii` are those of all segments together, so that a query visits a tile in all of them or in none.
 TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, const Vector<const float>& radii,
-                          int64_t n_groups, size_t n_items, int64_t n_factors) {
+                          int64_t n_groups, size_t n_items, int64_t width) {
     const auto members = fields.get<Vector<const int32_t>>("members");
     const auto starts = fields.get<Vector<const int32_t>>("starts");
     if (starts.size() < 3) refuse(fields.name("starts") + " has no tile around a centre");
@@ -186,8 +186,8 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
     return {members.data(),
             starts.data(),
             fields.get<Vector<const uint8_t>>("rooms", n_tiles + 1).data(),
-            tile_codes_of(Fields(fields["coded"], kept), members.size(), n_factors),
-            tile_codes_of(Fields(fields["groups"], kept), group_radii.size(), n_factors),
+            tile_codes_of(Fields(fields["coded"], kept), members.size(), width),
+            tile_codes_of(Fields(fields["groups"], kept), group_radii.size(), width),
             centre_starts.data(),
             group_radii.data(),
             radii.data(),

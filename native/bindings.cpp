@@ -174,6 +174,26 @@ void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_
                        codes.data(), offsets.data(), reinterpret_cast<BlockTerms*>(block_terms.data()));
 }
 
+Axes axes_of(const Matrix<const double>& head) {
+    require(head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
+            "head must have from 1 to n_factors columns");
+    const int64_t n_head = static_cast<int64_t>(head.shape(1));
+    const int64_t n_factors = static_cast<int64_t>(head.shape(0));
+    return {head.data(), n_head, exact_code_size(n_head, n_factors)};
+}
+
+void sketch(Matrix<const float> factors, Matrix<const double> head, Matrix<float> sketches, int64_t level) {
+    const Kernels& kernels = kernels_at(level);
+    require_width(factors, "factors");
+    const Axes axes = axes_of(head);
+    require_shape(head, "head", factors.shape(1), head.shape(1));
+    require(axes.n_head < width_of(factors), "head holds every axis");
+    require_shape(sketches, "sketches", factors.shape(0), head.shape(1) + 1);
+    std::vector<double> scratch(4 * (factors.shape(1) + static_cast<size_t>(axes.code_size) + 3));
+    nb::gil_scoped_release unlocked;
+    kernels.sketch(factors.data(), n_rows_of(factors), width_of(factors), axes, scratch.data(), sketches.data());
+}
+
 void code_tile_items(Matrix<const float> factors, Vector<int8_t> codes, Vector<int16_t> offsets, Vector<float> scales,
                      int64_t level) {
     const Kernels& kernels = kernels_at(level);
@@ -342,7 +362,9 @@ public:
             require(radii.has_value(), "radii is missing");
             const size_t n_groups = in_groups(radii->size(), GROUP_ITEMS);
             require(n_groups >= 1, "radii is empty");
-            engine_.set_centres(tile_codes_of(Fields(centres, kept_), radii->size(), engine_.n_factors()),
+            const Fields fields(centres, kept_);
+            engine_.set_centres(tile_codes_of(fields, radii->size(), engine_.width()),
+                                fields.get<Vector<const float>>("norms", n_groups).data(), radii->data(),
                                 static_cast<int64_t>(n_groups));
             kept_.push_back(nb::cast(*radii));
         }
@@ -419,14 +441,6 @@ public:
     }
 
 private:
-    static Axes axes_of(const Matrix<const double>& head) {
-        require(
-            head.shape(0) >= 1 && head.shape(0) <= MAX_FACTORS && head.shape(1) >= 1 && head.shape(1) <= head.shape(0),
-            "head must have from 1 to n_factors columns");
-        const int64_t n_head = static_cast<int64_t>(head.shape(1));
-        return {head.data(), n_head, exact_code_size(n_head, static_cast<int64_t>(head.shape(0)))};
-    }
-
     Segment segment_of(const Fields& fields, const std::optional<Vector<const float>>& radii, int64_t base) {
         const auto factors = fields.get<Matrix<const float>>("factors");
         const size_t n = factors.shape(0);
@@ -452,7 +466,7 @@ private:
         if (fields.has("tiles") != engine_.has_tiles()) refuse(fields.name("tiles") + " and centres go together");
         if (engine_.has_tiles())
             segment.tiles =
-                tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, n_factors);
+                tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, engine_.width());
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
         if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n)) refuse(fields.name("n_live") + " is wrong");
         return segment;
@@ -585,6 +599,8 @@ NB_MODULE(_native, m) {
           "Inner products in float32, in the order of sums that scores have.");
     m.def("code_items", &code_items, array("factors"), array("rotated"), "n_head"_a, array("codes"), array("offsets"),
           array("block_terms"), "level"_a, "Codes items for exact search in blocks, with the terms of their bounds.");
+    m.def("sketch", &sketch, array("factors"), array("head"), array("sketches"), "level"_a,
+          "Coordinates along the axes, and the norm of the rest, or a little more.");
     m.def("code_tile_items", &code_tile_items, array("factors"), array("codes"), array("offsets"), array("scales"),
           "level"_a, "Codes items, or centres, for tile search, each in steps of its own scale.");
     m.def("nearest_tiles", &nearest_tiles, "centres"_a, array("halves"), array("factors"), optional("taken"),

@@ -59,9 +59,10 @@ struct Segment {
 
 // Kept by each thread, so that a call need not ask for memory.
 struct Scratch {
-    std::vector<int64_t> counts;
+    std::vector<int64_t> counts, n_bounded;
     std::vector<uint8_t> codes;
     std::vector<double> wide;
+    std::vector<float> sketches;
     std::vector<ExactQueryTerms> exact_terms;
     std::vector<uint8_t> open;
     std::vector<TileQueryTerms> tile_terms;
@@ -151,9 +152,12 @@ public:
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
         : n_factors_(n_factors), axes_(axes), longest_(longest), longest_held_(longest_held) {}
 
-    void set_centres(const TileCodes& centres, int64_t n_groups) {
-        centres_ = centres;
-        n_groups_ = n_groups;
+    void set_centres(const TileCodes& coded, const float* norms, const float* radii, int64_t n_groups) {
+        farthest_.assign(radii, radii + n_groups * GROUP_ITEMS);
+        for (size_t i = farthest_.size() - 1; i > 0; --i) farthest_[i - 1] = std::max(farthest_[i - 1], farthest_[i]);
+        for (size_t group = 0; group < static_cast<size_t>(n_groups); ++group)
+            farthest_[group] = farthest_[group * static_cast<size_t>(GROUP_ITEMS)];
+        centres_ = {coded, norms, farthest_.data(), n_groups};
     }
 
     void add(const Segment& segment) {
@@ -163,8 +167,9 @@ public:
 
     int64_t n_factors() const { return n_factors_; }
     const Axes& axes() const { return axes_; }
-    int64_t n_groups() const { return n_groups_; }
-    bool has_tiles() const { return n_groups_ > 0; }
+    int64_t width() const { return tile_width(axes_.n_head, n_factors_); }  // of what tiles code
+    int64_t n_groups() const { return centres_.n_groups; }
+    bool has_tiles() const { return centres_.n_groups > 0; }
 
     // Answers all queries, or none: then it returns the first that is not finite or too long. `entries` are for slots.
     int64_t search(const Kernels& kernels, const float* queries, int64_t n_queries, const Setting& setting,
@@ -378,11 +383,11 @@ private:
         const auto tiled = [&](size_t i) { return tiles[i].view(tile_code_size(n_factors_)); };
         if (batch.best.k >= SCORED_LAST) {
             score_last(batch, [&](const Batch& part, const Gathered& gathered) {
-                make_probes(part, 1.0);
+                make_probes(part, part.queries.factors, n_factors_, 1.0);
                 gather_tiles(part, tiled, nullptr, gathered);
             });
         } else {
-            make_probes(batch, 1.0);
+            make_probes(batch, batch.queries.factors, n_factors_, 1.0);
             scan_in_pieces(batch, tiled);
         }
     }
@@ -403,8 +408,8 @@ private:
                 piece.starts = starts;
                 piece.rooms = &room;
                 piece.largest = starts[1] - first;
-                batch.kernels.scan_tiles(segments_[i].items, piece, batch.queries, nullptr, tile_scratch(batch, piece),
-                                         batch.best);
+                batch.kernels.scan_tile_0(segments_[i].items, piece, batch.queries, tile_scratch(batch, piece),
+                                          batch.best);
             }
         }
     }
@@ -438,7 +443,7 @@ private:
     ExactQueries coded_exactly(const Batch& batch) const {
         const size_t n = static_cast<size_t>(batch.queries.n_queries);
         Scratch& scratch = batch.scratch;
-        scratch.wide.resize(static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)));
+        scratch.wide.resize(rotation_room());
         scratch.codes.resize(n * static_cast<size_t>(axes_.code_size));
         scratch.exact_terms.resize(n);
         scratch.open.resize(n);
@@ -496,48 +501,66 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
     }
 
-    // Codes queries.
-    TileQueries make_probes(const Batch& batch, double reach) const {
+    // Doubles that the rotation of queries works in.
+    size_t rotation_room() const { return static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)); }
+
+    // Codes queries, or their sketches.
+    void make_probes(const Batch& batch, const float* vectors, int64_t width, double reach) const {
         const int64_t n = batch.queries.n_queries;
-        const int64_t code_size = tile_code_size(n_factors_);
+        const int64_t code_size = tile_code_size(width);
         Scratch& scratch = batch.scratch;
         scratch.codes.resize(static_cast<size_t>(n * code_size));
         scratch.tile_terms.resize(static_cast<size_t>(n));
         scratch.probes.resize(static_cast<size_t>(n));
-        batch.kernels.code_tile_queries(batch.queries.factors, n, n_factors_, code_size, scratch.codes.data(),
-                                        scratch.tile_terms.data());
+        batch.kernels.code_tile_queries(vectors, n, width, code_size, scratch.codes.data(), scratch.tile_terms.data());
+        if (width < n_factors_)
+            for (int64_t query = 0; query < n; ++query)
+                scratch.tile_terms[static_cast<size_t>(query)].tail = vectors[query * width + width - 1];
         const TileQueries coded = {scratch.codes.data(), scratch.tile_terms.data()};
-        batch.kernels.make_probes(coded, n, n_factors_, code_size, reach, scratch.probes.data());
-        return coded;
+        batch.kernels.make_probes(coded, n, n_factors_, code_size, width - 1, reach, scratch.probes.data());
     }
 
-    // Codes queries and bounds the centres.
-    const float* make_probes_of_tiles(const Batch& batch, double reach) const {
-        const TileQueries coded = make_probes(batch, reach);
+    // What tiles code of the queries.
+    const float* sketches_of(const Batch& batch) const {
+        if (width() == n_factors_) return batch.queries.factors;
+        Scratch& scratch = batch.scratch;
+        scratch.wide.resize(rotation_room());
+        scratch.sketches.resize(static_cast<size_t>(batch.queries.n_queries * width()));
+        batch.kernels.sketch(batch.queries.factors, batch.queries.n_queries, n_factors_, axes_, scratch.wide.data(),
+                             scratch.sketches.data());
+        return scratch.sketches.data();
+    }
+
+    // Bounds the centres, of as many groups as each query's probe says.
+    const float* bound_centres(const Batch& batch) const {
         std::vector<float>& bounds = batch.scratch.centre_bounds;
-        bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups_ * GROUP_ITEMS));
-        batch.kernels.bound_centres(centres_, n_groups_, n_factors_, coded, batch.queries.n_queries, reach,
-                                    bounds.data());
+        bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups() * GROUP_ITEMS));
+        batch.kernels.bound_centres(centres_, batch.scratch.probes.data(), batch.queries.n_queries,
+                                    batch.scratch.n_bounded.data(), bounds.data());
         return bounds.data();
     }
 
+    // What the longest items score says how many centres are worth a bound.
     void scan_by_tiles(const Batch& batch) const {
-        const float* centre_bounds = make_probes_of_tiles(batch, batch.setting.reach);
-        scan_tiles(batch, [this](size_t i) { return segments_[i].tiles; }, centre_bounds);
+        Scratch& scratch = batch.scratch;
+        make_probes(batch, sketches_of(batch), width(), batch.setting.reach);
+        for (const Segment& segment : segments_)
+            batch.kernels.scan_tile_0(segment.items, segment.tiles, batch.queries, tile_scratch(batch, segment.tiles),
+                                      batch.best);
+        scratch.n_bounded.resize(static_cast<size_t>(batch.queries.n_queries));
+        batch.kernels.count_groups(centres_, scratch.probes.data(), batch.queries.n_queries, batch.best,
+                                   scratch.n_bounded.data());
+        const float* centre_bounds = bound_centres(batch);
+        for (const Segment& segment : segments_)
+            batch.kernels.scan_tiles(segment.items, segment.tiles, batch.queries, centre_bounds,
+                                     scratch.n_bounded.data(), tile_scratch(batch, segment.tiles), batch.best);
     }
 
     void gather_by_tiles(const Batch& batch, const Gathered& gathered, double reach) const {
-        const float* centre_bounds = make_probes_of_tiles(batch, reach);
+        make_probes(batch, sketches_of(batch), width(), reach);
+        batch.scratch.n_bounded.assign(static_cast<size_t>(batch.queries.n_queries), n_groups());
+        const float* centre_bounds = bound_centres(batch);
         gather_tiles(batch, [this](size_t i) { return segments_[i].tiles; }, centre_bounds, gathered);
-    }
-
-    template <typename TiledOf>
-    void scan_tiles(const Batch& batch, const TiledOf& tiled_of, const float* centre_bounds) const {
-        for (size_t i = 0; i < segments_.size(); ++i) {
-            const TiledItems tiled = tiled_of(i);
-            batch.kernels.scan_tiles(segments_[i].items, tiled, batch.queries, centre_bounds,
-                                     tile_scratch(batch, tiled), batch.best);
-        }
     }
 
     template <typename TiledOf>
@@ -546,7 +569,7 @@ private:
         for (size_t i = 0; i < segments_.size(); ++i) {
             const TiledItems tiled = tiled_of(i);
             batch.kernels.gather_tiles(segments_[i].items, tiled, batch.queries, centre_bounds,
-                                       tile_scratch(batch, tiled), gathered);
+                                       batch.scratch.n_bounded.data(), tile_scratch(batch, tiled), gathered);
         }
     }
 
@@ -728,8 +751,8 @@ private:
     Axes axes_;
     double longest_;
     double longest_held_;
-    TileCodes centres_ = {};
-    int64_t n_groups_ = 0;  // of centres
+    Centres centres_ = {};
+    std::vector<float> farthest_;
     std::vector<Segment> segments_;
     int64_t n_live_ = 0;
 };

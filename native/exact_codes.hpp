@@ -1,4 +1,4 @@
-// Factors -> codes for exact search. Included by kernels.cpp, once a level.
+// Factors -> sketches, and codes for exact search. Included by kernels.cpp, once a level.
 //
 // A factor's sketch holds its coordinates along the first principal axes and the norm of the rest; its code holds the
 // sketch in small integers. Sums go in a fixed order, so a code does not depend on the batch it came in.
@@ -54,6 +54,25 @@ void code_sketch(double* sketch, int64_t size, double scale, int32_t* codes, dou
         const double coded = static_cast<double>(codes[j]) * scale;
         errors[j] = sketch[j] - coded;
         sketch[j] = coded;
+    }
+}
+
+// Sketches in float. The tail has room for that.
+void sketch(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch, float* sketches) {
+    const int64_t size = sketch_size(axes.code_size);
+    const double lost = __builtin_sqrt(static_cast<double>(n_factors)) * UNDERFLOW_LOSS;
+    double* rotated = scratch + ROTATED_TOGETHER * n_factors;
+    for (int64_t i = 0; i < n; ++i) {
+        const float* factor = factors + i * n_factors;
+        double* own = rotated + i % ROTATED_TOGETHER * size;
+        float* rounded = sketches + i * (axes.n_head + 1);
+        if (i % ROTATED_TOGETHER == 0) {
+            const int64_t count = n - i < ROTATED_TOGETHER ? n - i : ROTATED_TOGETHER;
+            rotate(factor, count, n_factors, axes.head, axes.n_head, scratch, size, rotated);
+        }
+        for (int64_t j = 0; j < axes.n_head; ++j) own[j] = rounded[j] = static_cast<float>(own[j]);
+        add_tail(factor, n_factors, axes.n_head, ROUNDED_ROTATION_SPARE, lost, size, own);
+        rounded[axes.n_head] = static_cast<float>(own[axes.n_head] * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT);
     }
 }
 

@@ -122,6 +122,7 @@ struct TileCodes {
 struct TileQueryTerms {
     float scale;
     float norm;
+    float tail;  // of a sketch, or 0
 };
 
 // Queries, or items that look for their tile.
@@ -146,15 +147,26 @@ struct TiledItems {
     bool repeats;                  // whether an item is a member of several tiles
 };
 
+// The centres of tiles, by falling norm.
+struct Centres {
+    TileCodes coded;
+    const float* norms;     // (n_groups) at least the norm of every centre from this group on
+    const float* farthest;  // (n_groups) the largest radius from this group on
+    int64_t n_groups;
+};
+
 // A query as it bounds tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
 struct Probe {
     int64_t query;
     const uint8_t* code;
     float scale;
     float slack;
+    float norm;
     float per_radius;        // reach times the query's norm
     float steps_per_radius;  // the same in steps
     float lost;              // what products may lose or gain by underflow
+    float tail;           // what the tails of the query and an item may take away, in steps, for a step of the item's
+    int64_t tail_column;  // of codes
 };
 
 struct TileScratch {
@@ -289,6 +301,10 @@ struct Kernels {
     // rounded up to 4.
     void (*code_items)(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                        double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms);
+    // Coordinates along axes, fewer than there are, and the norm of the rest, or a little more. `scratch` has room for
+    // four factors and four codes, their size rounded up to 4.
+    void (*sketch)(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch,
+                   float* sketches);
     void (*code_tile_items)(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,
                             int16_t* offsets, float* scales);
     // The tile whose centre is nearest to each query, other than the one that is `taken` if that is given; `halves` are
@@ -315,17 +331,25 @@ struct Kernels {
     void (*code_tile_queries)(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size,
                               uint8_t* codes, TileQueryTerms* terms);
     // What a query and a centre score at most, as far as `reach` trusts bounds; minus infinity beyond the last centre.
-    void (*bound_centres)(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
-                          int64_t n_queries, double reach, float* centre_bounds);
+    // Of each query, `n_bounded` groups of centres are bounded.
+    void (*bound_centres)(const Centres& centres, const Probe* probes, int64_t n_queries, const int64_t* n_bounded,
+                          float* centre_bounds);
+    // How many groups of centres may lie in a tile with an answer, given what has been found so far.
+    void (*count_groups)(const Centres& centres, const Probe* probes, int64_t n_queries, const TopK& best,
+                         int64_t* n_bounded);
     // What tiles are scanned with, once for all segments.
-    void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
-                        Probe* probes);
-    // Offers the items of those tiles that may hold answers to each query's best k.
+    void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size,
+                        int64_t tail_column, double reach, Probe* probes);
+    // Offers the items of tile 0 to each query's best k.
+    void (*scan_tile_0)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileScratch& scratch,
+                        const TopK& best);
+    // Offers those of the other tiles that may hold answers.
     void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
-                       const TileScratch& scratch, const TopK& best);
+                       const int64_t* n_bounded, const TileScratch& scratch, const TopK& best);
     // Gathers the items of those tiles.
     void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries,
-                         const float* centre_bounds, const TileScratch& scratch, const Gathered& gathered);
+                         const float* centre_bounds, const int64_t* n_bounded, const TileScratch& scratch,
+                         const Gathered& gathered);
     // Drops what was gathered and cannot answer.
     void (*raise_cuts)(const Gathered& gathered, int64_t n_queries);
     // Scores what a query gathered in a segment, from `first` on; the first that lies in another segment.

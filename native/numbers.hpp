@@ -61,9 +61,15 @@ static inline int64_t exact_code_size(int64_t n_head, int64_t n_factors) {
     return n + n % 2;
 }
 
+// The coordinates of what tiles code: a sketch of n_head axes and a tail where that is at most a third as wide as a
+// factor, else the factor as it is. Less would not pay: sketches take time, and bounds from below lie lower.
+static inline int64_t tile_width(int64_t n_head, int64_t n_factors) {
+    return 3 * (n_head + 1) <= n_factors ? n_head + 1 : n_factors;
+}
+
 // The coordinates of a code for tile search: all, and one more if that is odd.
-static inline int64_t tile_code_size(int64_t n_factors) {
-    return n_factors + n_factors % 2;
+static inline int64_t tile_code_size(int64_t width) {
+    return width + width % 2;
 }
 
 // Slots search. An item's partial product is at most |u| |v|; in units of that over 2^29 its sum fits 31 bits, with

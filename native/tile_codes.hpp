@@ -1,10 +1,12 @@
 // Codes of tile search (P14): items, centres and queries in small integers. Included by kernels.cpp, once a level.
 //
-// Items, and the centres of tiles, are coded each in steps of its own scale. The integer product of a coded item and a
-// coded query, with some slack, bounds their inner product from above; with the radius of a tile it bounds every score
-// in the tile. `reach` says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share
-// `reach` squared of the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes
-// are of integers and wrap around, so a level cannot change what is left out.
+// What is coded are sketches where these are much shorter than factors, else the factors as they are. A score is at
+// most the inner product of sketches, so all that is said here of factors holds for them. Items, and the centres of
+// tiles, are coded each in steps of its own scale. The integer product of a coded item and a coded query, with some
+// slack, bounds their inner product from above; with the radius of a tile it bounds every score in the tile. `reach`
+// says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share `reach` squared of
+// the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes are of integers
+// and wrap around, so a level cannot change what is left out.
 
 // Bounds stay finite, so that infinities mark what is not there.
 float finite(float bound) {
@@ -56,8 +58,8 @@ void code_tile_queries(const float* queries, int64_t n_queries, int64_t n_factor
         for (int64_t j = 0; j < n_factors; ++j)
             code[j] = static_cast<uint8_t>(nearest(static_cast<double>(factor[j]) * inverse) + QUERY_OFFSET);
         for (int64_t j = n_factors; j < code_size; ++j) code[j] = QUERY_OFFSET;
-        terms[query] = {
-            scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT)};  // below, floats are coarse
+        terms[query] = {scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT),
+                        0.0f};  // below, floats are coarse
     }
 }
 
@@ -144,20 +146,6 @@ void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const 
         const int32_t group = static_cast<int32_t>(first + g);
         const int32_t four[4] = {group, group + 1, group + 2, group + 3};
         bound_four(items, four, n_groups - g < 4 ? n_groups - g : 4, query, slack, bounds + g * GROUP_ITEMS);
-    }
-}
-
-void bound_centres(const TileCodes& centres, int64_t n_groups, int64_t n_factors, const TileQueries& queries,
-                   int64_t n_queries, double reach, float* centre_bounds) {
-    for (int64_t query = 0; query < n_queries; ++query) {
-        const TileQueryTerms& terms = queries.terms[query];
-        float* own = centre_bounds + query * n_groups * GROUP_ITEMS;
-        bounds_from(centres, 0, n_groups, queries.codes + query * centres.code_size,
-                    slack_of(terms, n_factors, centres.code_size, reach), own);
-        for (int64_t i = 0; i < n_groups * GROUP_ITEMS; ++i) {
-            const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * terms.scale) : LARGEST_BOUND;
-            own[i] = centres.scales[i] > 0.0f ? bound : -__builtin_inff();  // there is no such tile
-        }
     }
 }
 

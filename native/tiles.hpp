@@ -25,21 +25,47 @@ struct TileScan {
     const TiledItems& tiled;
     const Queries& queries;
     const float* centre_bounds;
+    const int64_t* n_bounded;  // groups of centres for each query; beyond, no tile is worth a visit
     const TileScratch& scratch;
     int64_t n_groups;  // of tiles around centres
 
     const float* centre_bounds_of(int64_t query) const { return centre_bounds + query * n_groups * GROUP_ITEMS; }
 };
 
-void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, double reach,
-                 Probe* probes) {
+void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size, int64_t tail_column,
+                 double reach, Probe* probes) {
     const float lost = static_cast<float>(n_factors) * static_cast<float>(UNDERFLOW_LOSS);
     for (int64_t query = 0; query < n_queries; ++query) {
         const TileQueryTerms& terms = coded.terms[query];
         const float per_radius = static_cast<float>(reach * static_cast<double>(terms.norm));
-        probes[query] = {
-            query,      coded.codes + query * code_size, terms.scale, slack_of(terms, n_factors, code_size, reach),
-            per_radius, per_radius / terms.scale,        lost};
+        probes[query] = {query,
+                         coded.codes + query * code_size,
+                         terms.scale,
+                         slack_of(terms, n_factors, code_size, reach),
+                         terms.norm,
+                         per_radius,
+                         per_radius / terms.scale,
+                         lost,
+                         finite(static_cast<float>(1.0 + reach) * terms.tail / terms.scale),
+                         tail_column};
+    }
+}
+
+// No centre counts for more than the norms of both allow, so none does from the group on where that is too little.
+void bound_centres(const Centres& centres, const Probe* probes, int64_t n_queries, const int64_t* n_bounded,
+                   float* centre_bounds) {
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const Probe& probe = probes[query];
+        float* own = centre_bounds + query * centres.n_groups * GROUP_ITEMS;
+        bounds_from(centres.coded, 0, n_bounded[query], probe.code, probe.slack, own);
+        for (int64_t group = 0; group < n_bounded[query]; ++group) {
+            const float most = finite(probe.norm * centres.norms[group]);
+            for (int64_t i = group * GROUP_ITEMS; i < (group + 1) * GROUP_ITEMS; ++i) {
+                const float bound = own[i] < LARGEST_BOUND ? finite(own[i] * probe.scale) : LARGEST_BOUND;
+                const float capped = bound < most ? bound : most;
+                own[i] = centres.coded.scales[i] > 0.0f ? capped : -__builtin_inff();  // there is no such tile
+            }
+        }
     }
 }
 
@@ -272,14 +298,16 @@ void leave(const TopK& best, const Visitor& visitor) {
     best.n_scored[visitor.probe.query] += visitor.n_scored;
 }
 
-// Calls `go` with the tiles of the greatest bound below `floor`, and returns that bound, or minus infinity.
+// Calls `go` with the tiles of the greatest bound below `floor`, and returns that bound; or minus infinity, if there
+// are none or it is below `least`.
 template <typename Go>
-float go_to_best_bounded(const TileScan& scan, const Probe& probe, float floor, const Go& go) {
+float go_to_best_bounded(const TileScan& scan, const Probe& probe, float least, float floor, const Go& go) {
     const float* centre_bounds = scan.centre_bounds_of(probe.query);
     const float* radii = scan.tiled.radii;
-    const float bound = next_bound(centre_bounds, radii, scan.n_groups * GROUP_ITEMS, probe.per_radius, floor);
-    if (bound < -LARGEST_BOUND) return bound;
-    for (int64_t at = 0; at < scan.n_groups * GROUP_ITEMS; at += GROUP_ITEMS)
+    const int64_t n = scan.n_bounded[probe.query] * GROUP_ITEMS;
+    const float bound = next_bound(centre_bounds, radii, n, probe.per_radius, floor);
+    if (bound < least) return -__builtin_inff();
+    for (int64_t at = 0; at < n; at += GROUP_ITEMS)
         for (uint32_t same = tiles_between(centre_bounds + at, radii + at, probe.per_radius, bound, floor); same;
              same &= same - 1)
             go(1 + at + __builtin_ctz(same));
@@ -291,8 +319,8 @@ float visit_best_bounded(const TileScan& scan, const TopK& best, int64_t query) 
     Visitor visitor = visitor_of(scan, best, query);
     float floor = __builtin_inff();
     do {
-        const float bound =
-            go_to_best_bounded(scan, visitor.probe, floor, [&](int64_t tile) { visit(scan, tile, visitor); });
+        const float bound = go_to_best_bounded(scan, visitor.probe, visitor.worst(), floor,
+                                               [&](int64_t tile) { visit(scan, tile, visitor); });
         if (bound < -LARGEST_BOUND) break;
         floor = bound;
     } while (!visitor.heap.is_full());
@@ -342,6 +370,7 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
     const TileScratch& scratch = scan.scratch;
     int64_t n_visitors = 0;
     for (int64_t query = 0; query < scan.queries.n_queries; ++query) {
+        if (group >= scan.n_bounded[query]) continue;
         const uint32_t tiles = tiles_between(scan.centre_bounds_of(query) + at, radii, scratch.probes[query].per_radius,
                                              wanted(query), scratch.floors[query]);
         scratch.visitors[n_visitors] = static_cast<int32_t>(query);
@@ -354,22 +383,44 @@ void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const
 }
 
 TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
-                      const TileScratch& scratch) {
-    return {items, tiled, queries, centre_bounds, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
+                      const int64_t* n_bounded, const TileScratch& scratch) {
+    return {items, tiled, queries, centre_bounds, n_bounded, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
 }
 
-// Tile 0, which holds the longest items, is for every query; then each query goes to its best-bounded tile, and
-// to others until it has k answers; then to all tiles that may hold better ones. While the factors that one visit needs
-// are on their way, the codes of the next are looked through.
-void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
-                const TileScratch& scratch, const TopK& best) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, scratch);
+// Tile 0, which holds the longest items, is for every query.
+void scan_tile_0(const Items& items, const TiledItems& tiled, const Queries& queries, const TileScratch& scratch,
+                 const TopK& best) {
+    const TileScan scan = tile_scan_of(items, tiled, queries, nullptr, nullptr, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         Visitor visitor = visitor_of(scan, best, query);
         visit(scan, 0, visitor);
         leave(best, visitor);
     }
+}
+
+void count_groups(const Centres& centres, const Probe* probes, int64_t n_queries, const TopK& best,
+                  int64_t* n_bounded) {
+    for (int64_t query = 0; query < n_queries; ++query) {
+        const Probe& probe = probes[query];
+        const float worst = Visitor{probe, heap_of(best, query), 0}.worst();
+        int64_t low = 0;
+        int64_t high = centres.n_groups;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            const float most = finite(probe.norm * centres.norms[middle]) + probe.per_radius * centres.farthest[middle];
+            (most < worst ? high : low) = most < worst ? middle : middle + 1;
+        }
+        n_bounded[query] = low;
+    }
+}
+
+// After tile 0, each query goes to its best-bounded tile, and to others until it has k answers; then to all tiles that
+// may hold better ones. While the factors that one visit needs are on their way, the codes of the next are looked
+// through.
+void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
+                const int64_t* n_bounded, const TileScratch& scratch, const TopK& best) {
     if (all_in_tile_0(tiled)) return;
+    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, n_bounded, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query)
         scratch.floors[query] = visit_best_bounded(scan, best, query);
     const int64_t most = tiled.largest * GROUP_ITEMS;
@@ -395,6 +446,12 @@ float most_steps_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return tile == 0 ? LARGEST_BOUND : finite(tile_bound_of(scan, probe, tile) / probe.scale);
 }
 
+// At least the tail of a coded item, in steps.
+float tail_steps(const TileCodes& items, int64_t member, int64_t column) {
+    const int8_t* group = items.codes + member / GROUP_ITEMS * GROUP_ITEMS * items.code_size;
+    return static_cast<float>(group[column / 2 * GROUP_ITEMS * 2 + member % GROUP_ITEMS * 2 + column % 2]) + 0.5f;
+}
+
 // Gathers the items of a tile that may answer. Here no item counts for more than its group, nor that for more than its
 // tile, so that it does not matter when the tile was visited.
 void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
@@ -413,7 +470,10 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
             const float cap = cap_read(scan, tile, at);
             const float bound = scratch.bounds[at] < cap ? scratch.bounds[at] : cap;
             const float upper = bound < most ? bound : most;
-            const float lower = upper - twice * scan.tiled.coded.scales[member_read(scan, at)];
+            const int64_t member = member_read(scan, at);
+            float lost = twice;
+            if (probe.tail > 0.0f) lost += probe.tail * tail_steps(scan.tiled.coded, member, probe.tail_column);
+            const float lower = upper - lost * scan.tiled.coded.scales[member];
             gather(scan.items, scan.queries, probe.query, position_read(scan, at), upper, lower, gatherer);
         }
     }
@@ -423,8 +483,8 @@ constexpr int64_t ANSWERS_A_TILE = 24;  // about as many come from one of the be
 
 // As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
 void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
-                  const TileScratch& scratch, const Gathered& gathered) {
-    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, scratch);
+                  const int64_t* n_bounded, const TileScratch& scratch, const Gathered& gathered) {
+    const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, n_bounded, scratch);
     for (int64_t query = 0; query < queries.n_queries; ++query) {
         const Probe& probe = scratch.probes[query];
         gathered.cuts[query].spare = 2.0f * probe.lost / probe.scale;
@@ -438,7 +498,7 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
         const int64_t wanted = 1 + gatherer.k / ANSWERS_A_TILE;
         for (int64_t n = 0; !all_in_tile_0(tiled) && !gatherer.cut->full && (n < wanted || gatherer.count < gatherer.k);
              ++n) {
-            const float bound = go_to_best_bounded(scan, probe, floor, go);
+            const float bound = go_to_best_bounded(scan, probe, -LARGEST_BOUND, floor, go);
             if (bound < -LARGEST_BOUND) break;
             floor = bound;
         }

@@ -51,6 +51,11 @@ def code_items(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None
     Codes items for exact search in blocks, with the terms of their bounds.
     """
 
+def sketch(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], head: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], sketches: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], level: int) -> None:
+    """
+    Coordinates along the axes, and the norm of the rest, or a little more.
+    """
+
 def code_tile_items(factors: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.int8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int16], dict(shape=(None,), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], level: int) -> None:
     """
     Codes items, or centres, for tile search, each in steps of its own scale.

@@ -51,3 +51,8 @@ def few_allowed(n_items: int) -> int:
 def rounding_share(n_factors: int) -> float:
     """The share of |u| |v| that a score in float32 may stray from u . v, with room for rotated factors."""
     return n_factors * 2.0**-23 + ROUNDED_ROTATION_SPARE
+
+
+def tile_width(n_head: int, n_factors: int) -> int:
+    """The coordinates of what tiles code: a sketch where it is at most a third as wide as a factor, else that."""
+    return n_head + 1 if 3 * (n_head + 1) <= n_factors else n_factors

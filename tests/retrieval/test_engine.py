@@ -14,6 +14,7 @@ from tessella import _kernels, _numbers, _reference
 from tessella._reference.arithmetic import scores_of
 from tessella._reference.tiles import TileQuery
 from tessella.index import DEFAULT_SCHEMA
+from tessella.retrieval.codes import Axes
 from tessella.retrieval.engine import Answers, Filter
 from tessella.retrieval.plan import Setting
 from tessella.retrieval.tiles import LearnedTiles, TileCodes, TiledItems, Tiling, code_size
@@ -78,6 +79,30 @@ def test_tile_codes_equal_their_reference_and_lie_near(factors):
     assert (norms >= np.linalg.norm(exactly, axis=1)).all()
 
 
+def sketched(kernels, level, factors, head):
+    sketches = np.full((len(factors), head.shape[1] + 1), np.nan, np.float32)
+    kernels.sketch(factors, head, sketches, level)
+    return (sketches,)
+
+
+@given(
+    factors=factor_matrices(max_rows=10, max_factors=40).map(fitting),
+    n_head=st.integers(1, 40),
+    seed=st.integers(0, 99),
+)
+def test_sketches_equal_their_reference_and_are_as_long(factors, n_head, seed):
+    n_factors = factors.shape[1]
+    n_head = min(n_head, n_factors - 1)
+    if not n_head:
+        return
+    square = np.linalg.qr(np.random.default_rng(seed).standard_normal((n_factors, n_factors)))[0]
+    (sketches,) = same_at_every_level(sketched, factors, square[:, :n_head].copy())
+    norms = np.linalg.norm(factors.astype(np.float64), axis=1)
+    found = np.linalg.norm(sketches.astype(np.float64), axis=1)
+    np.testing.assert_allclose(found, norms, rtol=3e-6, atol=1e-37)
+    assert (found >= norms).all()
+
+
 @given(
     drawn=st.integers(1, 50).flatmap(
         lambda k: factor_matrices(max_rows=40, max_factors=1).map(lambda m: np.resize(m, (max(1, len(m)), k)))
@@ -104,9 +129,10 @@ def test_the_nearest_tiles_are_those_of_the_reference(drawn, seed, sizes):
     kind=st.sampled_from(["gaussian", "heavy", "whole", "spikes", "equal"]),
     k=st.integers(1, 130),
     sizes=st.tuples(*[st.sampled_from([1.0, 1e-3, 1e-22, 3e-38, 3e-45, 1e19, 1e37])] * 2),
+    n_head=st.integers(1, 130),
     seed=st.integers(0, 2**32),
 )
-def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, seed):
+def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, n_head, seed):
     """In float32, as a scan compares them: what a score of some size rules out may not reach that score."""
     rng = np.random.default_rng(seed)
     make = {
@@ -120,8 +146,11 @@ def test_bounds_at_a_reach_of_one_are_never_below_scores(kind, k, sizes, seed):
     lengths = [np.linalg.norm(part.astype(np.float64), axis=1).max() for part in (items, queries)]
     if lengths[0] * lengths[1] > 1e38:
         return  # refused before it gets here
-    codes, points = TileCodes.of(items), np.zeros(32, np.float32)
-    bounds = np.stack([TileQuery.of(query, 1.0).tile_bounds(codes, points)[:24] for query in queries])
+    axes = Axes(np.linalg.qr(rng.standard_normal((k, k)))[0][:, :n_head].copy())
+    tiling = Tiling(LearnedTiles(), axes, axes.sketch(items), 0.0, len(items))  # every item is a centre
+    points = np.zeros(32, np.float32)
+    coded = [TileQuery.of(query, axes.head, 1.0) for query in queries]
+    bounds = np.stack([query.tile_bounds(tiling.coded, points)[:24] for query in coded])
     assert (bounds >= scores_of(queries, items) - np.float32(k * 2.0**-148)).all()
 
 
@@ -161,17 +190,19 @@ def tiled_items(rng, kind, n, k, size=1.0, n_tiles=12, spill=1):
         "whole": lambda: rng.integers(-1, 2, (n, k)),
         "zero": lambda: np.zeros((n, k)),
         "repeated": lambda: np.repeat(rng.standard_normal((n // 9 + 1, k)), 9, axis=0)[:n],
+        "steep": lambda: rng.standard_normal((n, k)) * 0.7 ** np.arange(k),  # which sketches suit
     }[kind]()
     factors = fitting(made * size)
     factors = factors[np.argsort(-(factors.astype(np.float64) ** 2).sum(axis=1), kind="stable")]
-    tiling = Tiling.learn(factors, LearnedTiles(n_tiles=n_tiles, spill=spill), 1)
+    axes = Axes(np.eye(k)[:, : -(-k // 4) if kind == "steep" else k].copy())
+    tiling = Tiling.learn(factors, axes, LearnedTiles(n_tiles=n_tiles, spill=spill), 1)
     return factors, tiling, TiledItems.build(factors, tiling, 1)
 
 
 @settings(max_examples=60)
 @example(kind="gaussian", k=40, size=1e37, spill=2, seed=113887)  # its second tiles are those it has
 @given(
-    kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
+    kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated", "steep"]),
     k=st.integers(1, 40),
     size=st.sampled_from([1.0, 1e-38, 1e-44, 1e19, 1e37]),
     spill=st.integers(1, 2),
@@ -183,14 +214,15 @@ def test_radii_bound_distances(kind, k, size, spill, seed):
     members = tiled.members[tiled.members >= 0]
     tiles = np.repeat(np.arange(len(tiled.starts) - 1), np.diff(tiled.starts))[groups]
     around = tiles > 0
-    apart = factors[members[around]].astype(np.float64) - tiling.centres[tiles[around] - 1]
+    sketches = tiling.axes.sketch(factors)
+    apart = sketches[members[around]].astype(np.float64) - tiling.centres[tiles[around] - 1]
     assert (np.linalg.norm(apart, axis=1) <= tiled.radii[tiles[around] - 1]).all()
     assert np.isfinite(tiled.radii).all()
     assert (np.linalg.norm(factors[members[~around]].astype(np.float64), axis=1) > tiling.long_norm).all()
     within = groups - tiled.starts[tiles]
     centre_numbers = tiled.centre_starts[tiles] * 16 + within
     for group in np.unique(groups):
-        theirs = factors[members[groups == group]].astype(np.float64)
+        theirs = sketches[members[groups == group]].astype(np.float64)
         off = np.linalg.norm(theirs - theirs.mean(axis=0).astype(np.float32), axis=1).max()
         assert off <= tiled.group_radii[centre_numbers[groups == group][0]]
     tiled.check(factors, tiling)
@@ -209,7 +241,7 @@ SETTINGS = [
 
 @settings(max_examples=150)
 @given(
-    kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated"]),
+    kind=st.sampled_from(["gaussian", "skewed", "whole", "zero", "repeated", "steep"]),
     n=st.integers(1, 150)
     | st.integers(300, 400)  # more than the few of which all are scored
     | st.integers(850, 1000),  # enough for tiles whose groups have bounds of their own

@@ -11,6 +11,7 @@ import tessella as ts
 from tessella import _kernels
 from tessella.datasets import generated_factors
 from tessella.retrieval.clustering import _means, learn_centres
+from tessella.retrieval.codes import Axes
 from tessella.retrieval.tiles import Tiling
 
 ITEMS, USERS = generated_factors(4_000, 200, 24, seed=1)
@@ -142,7 +143,10 @@ def test_centres_are_about_as_good_as_scipys(rng, n_clusters):
 
     def learned(seed):
         return learn_centres(
-            points, n_clusters, seed, lambda some, centres: Tiling(settings, centres, np.inf, 0).nearest(some, 1)
+            points,
+            n_clusters,
+            seed,
+            lambda some, centres: Tiling(settings, Axes(np.eye(10)), centres, np.inf, 0).nearest(some, 1),
         )
 
     ours = np.mean([inertia(learned(seed)) for seed in range(3)])

@@ -505,6 +505,38 @@ def test_files_of_format_4_are_read_for_ever(name, mmap):
             assert getattr(found, part).tolist() == expected[wanted][part]
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_files_of_format_5_are_read_for_ever(mmap):
+    """A file whose tiles are of sketches, and answers of the first version to write this format; never made anew."""
+    folder = Path(__file__).parents[1] / "data"
+    answers = json.loads((folder / "format-5.json").read_text())
+    expected, users = answers["files"]["steep"], np.array(answers["users"], np.float32)
+    index = ts.Index.load(folder / "format-5-steep.tessella", mmap=mmap)
+    assert index._version.fitted.tiling.centres.shape[1] < index.n_factors
+    assert index.ids.tolist() == expected["ids"]
+    assert json.loads(plan_to_json(index.plan)) == json.loads(expected["plan"])
+    assert index.tiles.to_json() == expected["tiles"]
+    assert index.drift().n_new == expected["n_new"]
+    methods = {"planned": None, "many": None, "exact": ts.Exact(), "slots": ts.Slots(10), "certain": ts.Tiles(1.0)}
+    for name, method in methods.items():
+        found = index.search(users, expected[name]["k"], method=method)
+        for part in ("ids", "scores", "certified"):
+            assert getattr(found, part).tolist() == expected[name][part]
+
+
+def test_tiles_of_factors_become_tiles_of_sketches():
+    """A file of format 4, in which no tiles were of sketches."""
+    folder = Path(__file__).parents[1] / "data"
+    answers = json.loads((folder / "format-4-steep.json").read_text())
+    expected, users = answers["files"]["steep"], np.array(answers["users"], np.float32)
+    index = ts.Index.load(folder / "format-4-steep.tessella")
+    assert index._version.fitted.tiling.centres.shape[1] < index.n_factors
+    for name, method in (("exact", ts.Exact()), ("certain", ts.Tiles(1.0))):
+        found = index.search(users, expected[name]["k"], method=method)
+        for part in ("ids", "scores", "certified"):
+            assert getattr(found, part).tolist() == expected[name][part]
+
+
 @pytest.mark.parametrize("rotation", [None, "random", "principal", np.eye(6)[::-1]])
 def test_every_rotation_survives_a_file(rotation, rng, tmp_path):
     items, users = rng.standard_normal((90, 6)), rng.standard_normal((5, 6))

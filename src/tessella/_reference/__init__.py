@@ -4,7 +4,7 @@ Each function has the name, the arrays and the result of its native counterpart,
 """
 
 from tessella._reference.arithmetic import inner_products, reorder
-from tessella._reference.codes import code_items, code_tile_items
+from tessella._reference.codes import code_items, code_tile_items, sketch
 from tessella._reference.engine import Engine
 from tessella._reference.ids import Lists, find_ids, list_columns, read_ids, scatter_ids
 from tessella._reference.mapping import (
@@ -40,6 +40,7 @@ __all__ = [
     "read_ids",
     "reorder",
     "scatter_ids",
+    "sketch",
     "ternary_tiles",
     "window_slots",
 ]

@@ -95,6 +95,21 @@ def exact_bounds(
     return bounds
 
 
+def sketch(factors: Floats, head: Doubles, sketches: Floats, level: int) -> None:
+    """Coordinates along axes, fewer than there are, and the norm of the rest, or a little more.
+
+    A score is at most the inner product of sketches.
+    """
+    n, n_head = head.shape
+    wide = np.zeros((len(factors), n_head + 1))
+    for j in range(n):
+        wide[:, :n_head] += factors[:, j, None].astype(np.float64) * head[j]
+    sketches[:, :n_head] = wide[:, :n_head]
+    wide[:, :n_head] = sketches[:, :n_head]
+    _add_tails(wide, factors, n_head, numbers.ROUNDED_ROTATION_SPARE, float(np.sqrt(float(n)) * numbers.UNDERFLOW_LOSS))
+    sketches[:, n_head] = wide[:, n_head] * (1.0 + numbers.NORM_SPARE) + numbers.LEAST_NORMAL_FLOAT
+
+
 def code_tile_items(
     factors: Floats, codes: NDArray[np.int8], offsets: NDArray[np.int16], scales: Floats, level: int
 ) -> None:
@@ -133,7 +148,7 @@ def _steps(factors: Floats, largest_code: float, longest_code: float) -> Floats:
 
 
 def code_tile_queries(queries: Floats) -> tuple[NDArray[np.uint8], Floats, Floats]:
-    """Queries, or items that look for their tile, for tile search: codes, scales and norms."""
+    """Queries, or items that look for their tile, or sketches of them: codes, scales and norms."""
     n, n_factors = queries.shape
     size = n_factors + n_factors % 2
     scales = _steps(queries, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_QUERY_CODE - half_steps(size))

@@ -31,7 +31,7 @@ class Engine:
         radii: Floats | None,
         segments: Sequence[Any],
     ) -> None:
-        self.n_factors = len(head)
+        self.n_factors, self.head = len(head), head
         self.longest, self.longest_held = longest, longest_held
         self.centres, self.radii = centres, radii
         self.segments = list(segments)
@@ -76,13 +76,16 @@ class Engine:
             return self._search_by_slots(best, entries, rules, setting)
         repeats = any(s.tiles is not None and s.tiles.n_members > len(s.rows) for s in self.segments)
         if setting.method == numbers.TILES and not (repeats and best.k > numbers.MOST_WITH_REPEATS):
-            coded = TileQuery.of(best.query, setting.reach)
+            coded = TileQuery.of(best.query, self.head, setting.reach)
             bounds = coded.tile_bounds(self.centres, np.asarray(self.radii))
             if best.k >= numbers.SCORED_LAST and not repeats:
                 gather_tiles(list(self._parts()), coded, bounds, best, rules)
             else:
-                for segment, base in self._parts():
-                    scan_tiles(Visitor(segment, base, coded, best, rules), bounds)
+                visitors = [Visitor(segment, base, coded, best, rules) for segment, base in self._parts()]
+                for visitor in visitors:
+                    visitor.visit(0)
+                for visitor in visitors:
+                    scan_tiles(visitor, bounds)
             return bool(setting.reach >= 1)
         if setting.method not in (numbers.EXACT, numbers.TILES):
             raise ValueError(f"there is no method {setting.method}")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tessella import _numbers as numbers
 from tessella._packing import ranks_of
-from tessella._reference.arithmetic import Floats, inner_products
+from tessella._reference.arithmetic import Doubles, Floats, inner_products
 from tessella._reference.best import Best, QueryFilter
-from tessella._reference.codes import code_tile_queries, half_steps, squares_in_stripes
+from tessella._reference.codes import code_tile_queries, half_steps, sketch, squares_in_stripes
 
 LARGEST = np.float32(numbers.LARGEST_BOUND)
 INFINITY = np.float32(np.inf)
@@ -26,14 +26,21 @@ class TileQuery:
     code: NDArray[np.uint8]
     scale: np.float32
     norm: np.float32
+    tail: np.float32  # what its sketch has beside the head; 0 where factors are coded as they are
     reach: float
     n_factors: int
+    width: int  # of what is coded
 
     @classmethod
-    def of(cls, query: Floats, reach: float) -> "TileQuery":
-        """Code a query."""
-        codes, scales, norms = code_tile_queries(query[None])
-        return cls(codes[0], scales[0], norms[0], reach, len(query))
+    def of(cls, query: Floats, head: Doubles, reach: float) -> "TileQuery":
+        """Code the sketch of a query."""
+        (n_factors, n_head), tail, vectors = head.shape, np.float32(0), query[None]
+        if numbers.tile_width(n_head, n_factors) < n_factors:
+            vectors = np.empty((1, n_head + 1), np.float32)
+            sketch(query[None], head, vectors, 0)
+            tail = vectors[0, -1]
+        codes, scales, norms = code_tile_queries(vectors)
+        return cls(codes[0], scales[0], norms[0], tail, reach, n_factors, vectors.shape[1])
 
     @property
     def slack(self) -> np.float32:
@@ -43,12 +50,21 @@ class TileQuery:
         missing = (length + half) * half + numbers.LONGEST_ITEM_CODE * strayed + 1.0
         return np.float32(self.reach * self.reach * missing)
 
+    def lost(self, coded: Any) -> Floats:
+        """By how much the scores of coded items may be lower than the bounds, in steps of both."""
+        size, column = len(self.code), self.width - 1
+        tails = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2)[:, column // 2, :, column % 2].ravel()
+        tail = np.minimum(np.float32(1 + self.reach) * self.tail / self.scale, LARGEST)
+        lost: Floats = np.float32(2) * self.slack + tail * (tails.astype(np.float32) + np.float32(0.5))
+        return lost
+
     def tile_bounds(self, centres: Any, radii: Floats) -> Floats:
         """What the best item of each tile scores at most, as far as `reach` trusts bounds; -inf beyond the last."""
         bounds = coded_bounds(centres, self.code, self.slack)
         with np.errstate(over="ignore"):
             at_centres = np.where(bounds < LARGEST, _finite(bounds * self.scale), LARGEST)
-            at_centres = np.where(centres.scales > 0, at_centres, -INFINITY)
+            at_most = _finite(self.norm * np.repeat(centres.norms, numbers.GROUP_ITEMS))
+            at_centres = np.where(centres.scales > 0, np.minimum(at_centres, at_most), -INFINITY)
             at_tiles: Floats = np.minimum(at_centres + np.float32(self.reach * float(self.norm)) * radii, LARGEST)
         return at_tiles
 
@@ -209,12 +225,13 @@ class Visitor:
 
 
 def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
-    """Take a query to tile 0, to its best-bounded tiles until it has k answers, then to all that may hold better."""
+    """After tile 0, take a query to its best-bounded tiles until it has k answers, then to all that may hold better."""
     bounds = tile_bounds[: len(visitor.segment.tiles.starts) - 2]
-    visitor.visit(0)
     floor, opening = INFINITY, True
     while (opening or not visitor.best.is_full) and (bounds < floor).any():
         opening, most = False, bounds[bounds < floor].max()
+        if most < visitor.worst:
+            break
         for tile in np.flatnonzero(bounds == most).tolist():
             visitor.visit(1 + tile)
         floor = most
@@ -240,7 +257,7 @@ def gather_tiles(
         caps = np.repeat(np.minimum(group_bounds(tiled, coded), of_tiles), numbers.GROUP_ITEMS)
         upper = np.minimum(coded_bounds(tiled.coded, coded.code, coded.slack), caps)
         with np.errstate(over="ignore"):
-            lower = upper - np.float32(2) * coded.slack * tiled.coded.scales
+            lower = upper - coded.lost(tiled.coded) * tiled.coded.scales
         there = np.flatnonzero(tiled.members >= 0)
         there = there[(rules.allows(segment) & ~rules.excludes(segment))[tiled.members[there]]]
         uppers.append(upper[there])

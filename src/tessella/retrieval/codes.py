@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella._kernels import core
-from tessella._numbers import BLOCK_ITEMS
+from tessella._numbers import BLOCK_ITEMS, tile_width
 from tessella._threads import cut, run_blocks, thread_count
 
 LARGEST_TAIL = 0.03  # of the items' squared length; with more, far more items pass the scan and are scored
@@ -43,11 +43,30 @@ class Axes:
         return cls(np.ascontiguousarray(basis[:, : n_factors if head > WHOLE * n_factors else head]))
 
     @property
+    def n_factors(self) -> int:
+        """Coordinates of a factor."""
+        return int(self.head.shape[0])
+
+    @property
     def code_size(self) -> int:
         """Coordinates of a code: the head, the norm of the tail, and one more if that is odd."""
         n_factors, head = self.head.shape
         size = int(head) + int(head < n_factors)
         return size + size % 2
+
+    @property
+    def tile_width(self) -> int:
+        """Coordinates of what tiles are made of: sketches where these are short, else factors."""
+        return tile_width(self.head.shape[1], self.n_factors)
+
+    def sketch(self, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What tiles are made of: sketches where these are short, else the factors as they are."""
+        if self.tile_width == self.n_factors:
+            return factors
+        running = core()
+        sketches = np.empty((len(factors), self.tile_width), np.float32)
+        running.kernels.sketch(np.ascontiguousarray(factors), self.head, sketches, running.level)
+        return sketches
 
 
 @dataclass(frozen=True)

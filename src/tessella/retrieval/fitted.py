@@ -1,6 +1,6 @@
 """Fitted: what was learned from the items an index was built from, and stays as items come and go."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -35,7 +35,10 @@ class Fitted:
         rotated = sparse_map.rotation_
         basis = rotated if schema.learns_axes and rotated is not None else principal_axes(moments)
         spectrum = np.einsum("ij,ij->j", basis, moments @ basis) / len(factors)
-        return cls(sparse_map, basis, spectrum, None if tiles is None else Tiling.learn(factors, tiles, threads))
+        fitted = cls(sparse_map, basis, spectrum)
+        if tiles is None:
+            return fitted
+        return replace(fitted, tiling=Tiling.learn(factors, fitted.axes, tiles, threads))
 
     @cached
     def axes(self) -> Axes:

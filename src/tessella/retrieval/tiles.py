@@ -2,6 +2,10 @@
 
 Centres are learned from the factors as they are, so long items get tiles of their own; the very longest share tile 0,
 which every query visits. Inside a tile, and among centres, integer codes bound scores; see native/tiles.hpp.
+
+Where less than a third of the axes hold nearly all of the items' squared length, tiles are made of sketches (see
+`codes.py`) instead of factors, and codes are shorter. A score is at most the inner product of sketches, so bounds of
+the latter hold.
 """
 
 import json
@@ -18,6 +22,7 @@ from tessella._norms import squared_norms
 from tessella._numbers import GROUP_ITEMS, LARGEST_BOUND, LEAST_NORMAL_FLOAT, NORM_SPARE, rounding_share
 from tessella._threads import cut, run_blocks, thread_count
 from tessella.retrieval.clustering import learn_centres
+from tessella.retrieval.codes import Axes
 
 ITEMS_AT_ONCE = 2**12
 LONG = 3.0  # times the root mean square of norms
@@ -125,16 +130,24 @@ class TileCodes:
 
 
 @dataclass(frozen=True)
+class CodedCentres(TileCodes):
+    """Centres by falling norm, coded."""
+
+    norms: NDArray[np.float32]  # (n_groups) at least the norm of every centre from this group on
+
+
+@dataclass(frozen=True)
 class Tiling:
     """Centres that were learned, and who goes where."""
 
     parameters: LearnedTiles
-    centres: NDArray[np.float32]  # (n_tiles, n_factors) by falling norm
+    axes: Axes  # of the sketches that tiles are made of
+    centres: NDArray[np.float32]  # (n_tiles, axes.tile_width) by falling norm
     long_norm: float  # longer items go to tile 0
     n_items: int  # that they were learned from
 
     @classmethod
-    def learn(cls, factors: NDArray[np.float32], parameters: LearnedTiles, threads: int) -> Self:
+    def learn(cls, factors: NDArray[np.float32], axes: Axes, parameters: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
         squares = squared_norms(factors)
         n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
@@ -146,16 +159,20 @@ class Tiling:
         sample = np.sort(rng.permutation(ordinary)[: max(POINTS_PER_TILE * n_tiles, 1)])
 
         def assign(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int32]:
-            return cls(parameters, centres, np.inf, 0).nearest(points, threads)
+            return cls(parameters, axes, centres, np.inf, 0).nearest(points, threads)
 
-        centres = learn_centres(factors[sample], n_tiles, parameters.seed, assign)
+        centres = learn_centres(axes.sketch(factors[sample]), n_tiles, parameters.seed, assign)
         by_norm = np.ascontiguousarray(centres[np.argsort(-squared_norms(centres), kind="stable")])
-        return cls(parameters, by_norm, long_norm, len(factors))
+        return cls(parameters, axes, by_norm, long_norm, len(factors))
 
     @cached
-    def coded(self) -> TileCodes:
+    def coded(self) -> CodedCentres:
         """The centres as small integers."""
-        return TileCodes.of(self.centres)
+        coded = TileCodes.of(self.centres)
+        norms = np.zeros(len(coded.scales))
+        norms[: len(self.centres)] = np.sqrt(squared_norms(self.centres)) * (1 + 2 * NORM_SPARE) + LEAST_NORMAL_FLOAT
+        from_here_on = np.maximum.accumulate(norms[::-1])[::-1][::GROUP_ITEMS]
+        return CodedCentres(coded.codes, coded.offsets, coded.scales, from_here_on.astype(np.float32))
 
     @cached
     def halves(self) -> NDArray[np.float32]:
@@ -163,18 +180,18 @@ class Tiling:
         return np.minimum(0.5 * squared_norms(self.centres), LARGEST_BOUND).astype(np.float32)
 
     def nearest(
-        self, factors: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None
+        self, sketches: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None
     ) -> NDArray[np.int32]:
-        """The number of the centre nearest to each factor, other than those taken."""
+        """The number of the centre nearest to each sketch, other than those taken."""
         running = core()
-        numbers = np.empty(len(factors), np.int32)
+        numbers = np.empty(len(sketches), np.int32)
         coded = self.coded
 
         def look(part: slice) -> None:
             others = None if taken is None else taken[part]
-            running.kernels.nearest_tiles(coded, self.halves, factors[part], others, numbers[part], running.level)
+            running.kernels.nearest_tiles(coded, self.halves, sketches[part], others, numbers[part], running.level)
 
-        run_blocks(look, cut(len(factors), ITEMS_AT_ONCE), threads)
+        run_blocks(look, cut(len(sketches), ITEMS_AT_ONCE), threads)
         return numbers
 
     def is_long(self, factors: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -186,13 +203,19 @@ class Tiling:
 
         A second tile is looked for from beyond the item, seen from the first: where the first is misleading, it is not.
         """
-        first = self.nearest(factors, threads)
-        columns = [first + 1]
-        if self.parameters.spill > 1 and len(self.centres) > 1:
-            beyond = factors + np.float32(BEYOND) * (factors - self.centres[first])
-            columns.append(self.nearest(beyond, threads, taken=first) + 1)
-        tiles = np.stack(columns, axis=1)
-        tiles[self.is_long(factors)] = 0
+        spilled = self.parameters.spill > 1 and len(self.centres) > 1
+        tiles = np.empty((len(factors), 1 + spilled), np.int32)
+
+        def assign(part: slice) -> None:
+            sketches = self.axes.sketch(factors[part])
+            first = self.nearest(sketches, threads=1)
+            tiles[part, 0] = first + 1
+            if spilled:
+                beyond = sketches + np.float32(BEYOND) * (sketches - self.centres[first])
+                tiles[part, 1] = self.nearest(beyond, threads=1, taken=first) + 1
+            tiles[part][self.is_long(factors[part])] = 0
+
+        run_blocks(assign, cut(len(factors), ITEMS_AT_ONCE), threads)
         return tiles
 
     @property
@@ -261,30 +284,30 @@ class TiledItems:
         threads: int,
     ) -> Self:
         """The tiles with these groups: codes and radii follow from them."""
-        n_tiles, n_factors = len(tiling.centres), factors.shape[1]
+        n_tiles, width = tiling.centres.shape
         centre_starts = _centre_starts(starts)
         n_centres = int(centre_starts[-1]) * GROUP_ITEMS
         tiled = cls(
             members,
             starts,
             np.zeros(-(-n_tiles // GROUP_ITEMS) * GROUP_ITEMS, np.float32),
-            TileCodes.empty(len(members), n_factors),
-            TileCodes.empty(n_centres, n_factors),
+            TileCodes.empty(len(members), width),
+            TileCodes.empty(n_centres, width),
             np.zeros(n_centres, np.float32),
         )
         tile_of = np.repeat(np.arange(n_tiles + 1), np.diff(starts))  # of each group
         centre_of = np.arange(len(tile_of)) + (centre_starts[:-1] * GROUP_ITEMS - starts[:-1])[tile_of]
-        centres = np.zeros((n_centres, n_factors), np.float32)
+        centres = np.zeros((n_centres, width), np.float32)
         group_radii = np.zeros(len(tile_of))
         distances = np.zeros(len(tile_of))
 
         def enter(part: slice) -> None:
             here = members[part.start * GROUP_ITEMS : part.stop * GROUP_ITEMS]
-            theirs = factors[np.maximum(here, 0)]
+            theirs = tiling.axes.sketch(factors[np.maximum(here, 0)])
             theirs[here < 0] = 0
             tiled.coded.fill(part.start * GROUP_ITEMS, theirs)
             there = (here >= 0).reshape(-1, GROUP_ITEMS)
-            by_group = theirs.reshape(len(there), GROUP_ITEMS, n_factors).astype(np.float64)
+            by_group = theirs.reshape(len(there), GROUP_ITEMS, width).astype(np.float64)
             means = (by_group.sum(axis=1) / there.sum(axis=1)[:, None]).astype(np.float32)
             centres[centre_of[part]] = means
             group_radii[part] = _farthest(by_group, there, means)
@@ -292,11 +315,11 @@ class TiledItems:
 
         run_blocks(enter, cut(len(tile_of), GROUPS_AT_ONCE), threads)
         tiled.groups.fill(0, centres)
-        tiled.group_radii[centre_of] = _with_room(group_radii, centres[centre_of])
+        tiled.group_radii[centre_of] = _with_room(group_radii, centres[centre_of], factors.shape[1])
         farthest = np.zeros(n_tiles)
         around = tile_of > 0
         np.maximum.at(farthest, tile_of[around] - 1, distances[around])
-        tiled.radii[:n_tiles] = _with_room(farthest, tiling.centres)
+        tiled.radii[:n_tiles] = _with_room(farthest, tiling.centres, factors.shape[1])
         return tiled
 
     @cached
@@ -317,19 +340,7 @@ class TiledItems:
 
     def check(self, factors: NDArray[np.float32], tiling: Tiling) -> None:
         """Refuse arrays that are not those of the factors, as only a forged file has: certificates rest on them."""
-        n, n_tiles, n_groups = len(factors), len(tiling.centres), len(self.members) // GROUP_ITEMS
-        _checks.expect(self.members, "tile_members", np.int32, (n_groups * GROUP_ITEMS,))
-        _checks.expect(self.starts, "tile_starts", np.int32, (n_tiles + 2,))
-        if self.starts[0] != 0 or self.starts[-1] != n_groups or (np.diff(self.starts) < 0).any():
-            raise ValueError("tiles leave the arrays")
-        there = self.members[self.members >= 0]
-        if not np.array_equal(np.unique(there), np.arange(n)) or len(there) > 2 * n or (self.members < -1).any():
-            raise ValueError("tiles do not hold every item")
-        rooms = (self.members < 0).reshape(-1, GROUP_ITEMS)
-        last = np.zeros(n_groups, np.bool_)
-        last[self.starts[1:][np.diff(self.starts) > 0] - 1] = True
-        if rooms[~last].any() or rooms[:, 0].any() or (np.diff(rooms.astype(np.int8), axis=1) < 0).any():
-            raise ValueError("groups of tiles are not filled in order")
+        self.check_groups(self.members, self.starts, len(factors), len(tiling.centres))
         right = type(self).in_groups(factors, tiling, self.members, self.starts, thread_count(None))
         for name in ("radii", "group_radii"):  # which may be summed otherwise elsewhere
             mine, fresh = getattr(self, name), getattr(right, name)
@@ -343,6 +354,23 @@ class TiledItems:
             if not np.array_equal(mine, fresh):
                 raise ValueError(f"{name} of tiles are not those of the factors")
 
+    @staticmethod
+    def check_groups(members: NDArray[np.int32], starts: NDArray[np.int32], n: int, n_tiles: int) -> None:
+        """Refuse groups that do not hold every one of n items, or leave their arrays."""
+        n_groups = len(members) // GROUP_ITEMS
+        _checks.expect(members, "tile_members", np.int32, (n_groups * GROUP_ITEMS,))
+        _checks.expect(starts, "tile_starts", np.int32, (n_tiles + 2,))
+        if starts[0] != 0 or starts[-1] != n_groups or (np.diff(starts) < 0).any():
+            raise ValueError("tiles leave the arrays")
+        there = members[members >= 0]
+        if not np.array_equal(np.unique(there), np.arange(n)) or len(there) > 2 * n or (members < -1).any():
+            raise ValueError("tiles do not hold every item")
+        rooms = (members < 0).reshape(-1, GROUP_ITEMS)
+        last = np.zeros(n_groups, np.bool_)
+        last[starts[1:][np.diff(starts) > 0] - 1] = True
+        if rooms[~last].any() or rooms[:, 0].any() or (np.diff(rooms.astype(np.int8), axis=1) < 0).any():
+            raise ValueError("groups of tiles are not filled in order")
+
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
@@ -350,9 +378,9 @@ class TiledItems:
         return own + self.coded.nbytes + self.groups.nbytes
 
 
-def code_size(n_factors: int) -> int:
-    """Coordinates of a code: one for each coordinate, and one more if that is odd."""
-    return n_factors + n_factors % 2
+def code_size(width: int) -> int:
+    """Coordinates of a code: one for each that is coded, and one more if that is odd."""
+    return width + width % 2
 
 
 def _centre_starts(starts: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -369,8 +397,8 @@ def _farthest(
     return farthest
 
 
-def _with_room(farthest: NDArray[np.float64], centres: NDArray[np.float32]) -> NDArray[np.float32]:
+def _with_room(farthest: NDArray[np.float64], centres: NDArray[np.float32], n_factors: int) -> NDArray[np.float32]:
     """Radii with room for the rounding of scores, of distances and of themselves."""
-    room = rounding_share(centres.shape[1])
+    room = rounding_share(n_factors)
     radii = farthest * (1 + 2 * NORM_SPARE) + 2 * room * (np.sqrt(squared_norms(centres)) + farthest)
     return np.minimum(radii + LEAST_NORMAL_FLOAT, LARGEST_BOUND).astype(np.float32)

@@ -93,7 +93,7 @@ def _tile(version: Version, query: NDArray[np.float32], factor: NDArray[np.float
     if (tiles == 0).any():
         return None
     length = float(np.sqrt(squared_norms(query[None]))[0])
-    scores = _scores(query, tiling.centres[tiles - 1])
+    scores = _scores(tiling.axes.sketch(query[None])[0], tiling.centres[tiles - 1])
     spreads = radii[tiles - 1] * length
     bounds = [TileBound(float(a), float(b), method.reach) for a, b in zip(scores, spreads, strict=True)]
     return max(bounds, key=lambda bound: bound.believed)

@@ -109,7 +109,7 @@ def _with_new_tiles(
 ) -> tuple[Fitted, tuple[Segment, ...]]:
     """Tiles learned from the items there are now, and these in one segment."""
     items = NewItems.together([segment.live_items for segment in segments])
-    fresh = replace(fitted, tiling=Tiling.learn(items.factors, tiles, thread_count(None)))
+    fresh = replace(fitted, tiling=Tiling.learn(items.factors, fitted.axes, tiles, thread_count(None)))
     return fresh, (Segment.build(items, fresh, thread_count(None)),)
 
 

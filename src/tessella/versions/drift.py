@@ -79,7 +79,8 @@ def _squared_distances(version: Version, tiling: Tiling, positions: NDArray[np.i
     evenly = np.linspace(0, len(positions) - 1, min(SAMPLE, len(positions))).astype(np.int64)
     factors = version.factors_at(positions[evenly])
     factors = factors[~tiling.is_long(factors)]
-    return squared_norms(factors.astype(np.float64) - tiling.centres[tiling.nearest(factors, threads=1)])
+    sketches = tiling.axes.sketch(factors)
+    return squared_norms(sketches.astype(np.float64) - tiling.centres[tiling.nearest(sketches, threads=1)])
 
 
 def _live(version: Version, *, new: bool) -> NDArray[np.int64]:

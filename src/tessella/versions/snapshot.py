@@ -1,5 +1,6 @@
 """Snapshots: a version of an index as named arrays and plain facts, and back."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tessella._numbers import LARGEST_SKEW
 from tessella._threads import thread_count
 from tessella.mapping.schema import Schema
 from tessella.mapping.sparse_map import SparseMap
-from tessella.retrieval.codes import ExactCodes
+from tessella.retrieval.codes import Axes, ExactCodes
 from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.plan import EXACT_PLAN, plan_from_json, plan_to_json
 from tessella.retrieval.postings import Postings
@@ -25,6 +26,7 @@ _TILES = ("tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offse
 _GROUPS = ("group_codes", "group_offsets", "group_scales", "group_radii")
 _POSTINGS = ("positions", "impacts", "slots", "starts", "scales", "block_lists")
 GROUPED_FROM = 4  # format: before, tiles had no groups, and codes no tails and other heads
+SKETCHED_FROM = 5  # format: before, tiles were made of factors, not of sketches
 _BEFORE_FORMAT_3 = {"places": "positions", "tile_places": "tile_members"}
 
 
@@ -80,7 +82,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         plan = (
             plan_from_json(facts["plan"], tiled=fitted.tiling is not None) if "plan" in facts else EXACT_PLAN
         )  # files of format 1 have no plan
-        grouped = facts.get("format", storage.FORMAT) >= GROUPED_FROM
+        grouped = _format(facts) >= GROUPED_FROM
         _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
         moved = facts.get("moved", number > 0)  # older files do not say whether items were removed
         _checks.true_or_false(moved, "moved")
@@ -103,7 +105,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         is_new = arrays["is_new"].astype(np.bool_)
         tiles = None
         if fitted.tiling is not None:
-            tiles = (_restore_tiles if grouped else _regroup_tiles)(arrays, fitted.tiling)
+            tiles = (_restore_tiles if grouped else _regroup_tiles)(arrays, fitted.tiling, _format(facts))
         segment = Segment.from_ordered(
             arrays["factors"], arrays["rows"], _checks.ids(ids, n), is_new, codes, postings, tiles
         )
@@ -144,30 +146,39 @@ def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_fa
         _checks.expect(rotation, "rotation", np.float64, (n_factors, n_factors))
     sparse_map = SparseMap(schema)
     sparse_map._restore(n_factors, _checks.number_at_least(float.fromhex(facts["scale"]), "scale", 0.0), rotation)
-    return Fitted(sparse_map, basis, arrays["spectrum"], _restore_tiling(arrays, facts, n_factors))
+    fitted = Fitted(sparse_map, basis, arrays["spectrum"])
+    return replace(fitted, tiling=_restore_tiling(arrays, facts, fitted.axes))
 
 
-def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Tiling | None:
+def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], axes: Axes) -> Tiling | None:
     if "tiles" not in facts:
         return None
-    centres = arrays["centres"]
-    _checks.expect(centres, "centres", np.float32, (len(centres), n_factors))
+    centres, sketched = arrays["centres"], _format(facts) >= SKETCHED_FROM
+    _checks.expect(centres, "centres", np.float32, (len(centres), axes.tile_width if sketched else axes.n_factors))
     if not len(centres) or not np.isfinite(centres).all():
         raise ValueError("there are no centres, or not all are finite")
     long_norm = _checks.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
     n_items = _checks.whole_number(facts.get("tiled_items", facts["n_items"]), "tiled_items", 0)
-    return Tiling(LearnedTiles.from_json(facts["tiles"]), centres, long_norm, n_items)
+    centres = centres if sketched else axes.sketch(centres)
+    return Tiling(LearnedTiles.from_json(facts["tiles"]), axes, centres, long_norm, n_items)
 
 
-def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
+def _format(facts: dict[str, Any]) -> int:
+    return int(facts.get("format", storage.FORMAT))
+
+
+def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -> TiledItems:
     members, starts, radii, *coded = (arrays[name] for name in _TILES)
+    if form < SKETCHED_FROM and tiling.axes.tile_width < tiling.axes.n_factors:
+        TiledItems.check_groups(members, starts, len(arrays["factors"]), len(tiling.centres))
+        return TiledItems.in_groups(arrays["factors"], tiling, members, starts, thread_count(None))
     *groups, group_radii = (arrays[name] for name in _GROUPS)
     tiles = TiledItems(members, starts, radii, TileCodes(*coded), TileCodes(*groups), group_radii)
     tiles.check(arrays["factors"], tiling)
     return tiles
 
 
-def _regroup_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling) -> TiledItems:
+def _regroup_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -> TiledItems:  # noqa: ARG001
     """Before format 4, the members of a tile stood one after another by falling norm, and `starts` counted them."""
     members, starts, n = arrays["tile_members"], arrays["tile_starts"], len(arrays["factors"])
     _checks.expect(members, "tile_members", np.int32, (len(members),))

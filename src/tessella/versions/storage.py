@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tessella import _files
 
-FORMAT = 4
-READABLE = (1, 2, 3, 4)
+FORMAT = 5
+READABLE = (1, 2, 3, 4, 5)
 _KEY = "tessella"
 _DIGEST_LENGTH = 32
 _TYPES = {"F32": "<f4", "F64": "<f8", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2"}
