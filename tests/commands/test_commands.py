@@ -26,7 +26,19 @@ from tessella.versions.snapshot import snapshot
 RNG = np.random.default_rng(7)
 ITEMS = RNG.standard_normal((40, 6)).astype(np.float32)
 USERS = RNG.standard_normal((9, 6)).astype(np.float32)
-COMMANDS = ("build", "search", "search-all", "add", "update", "remove", "info", "explain", "verify", "reproduce")
+COMMANDS = (
+    "build",
+    "recommend",
+    "search",
+    "search-all",
+    "add",
+    "update",
+    "remove",
+    "info",
+    "explain",
+    "verify",
+    "reproduce",
+)
 
 
 @pytest.fixture(autouse=True)

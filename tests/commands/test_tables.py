@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.commands import tables
+from tessella.commands import tables, writing
 
 FACTORS = np.array([[0.5, -1.0, 3e-7], [2.0, 0.1, 1e30]], np.float32)
+COLUMNS = ("user", "rank", "item", "score")
 TYPED = {"names": ["a", "b"], "numbers": [7, 12]}
 
 
@@ -271,7 +272,7 @@ def test_bad_seen_items(tmp_path, monkeypatch):
 
 def answers(ids, users=("u", "v")):
     scores = np.array([[2.5, -0.1], [1e-30, -np.inf]], np.float32)
-    return tables.UserAnswers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
+    return writing.UserAnswers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
 
 
 NUMBERED = answers(np.array([[4, 9], [7, -1]]), [0, 5])
@@ -288,24 +289,29 @@ def test_answers_are_written(tmp_path, found):
     ] * 2
     for suffix in ("csv", "jsonl", "npz", "parquet"):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([found, found]))
+        writing.writer(path)(path, iter([found, found]))
     with (tmp_path / "recs.csv").open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
-    assert tuple(header) == tables.COLUMNS
+    assert tuple(header) == COLUMNS
     assert [(*line[:3], np.float32(line[3])) for line in lines] == [
         (str(user), str(rank), str(item), score) for user, rank, item, score in expected
     ]
     objects = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
     assert [(*list(row.values())[:3], np.float32(row["score"])) for row in objects] == expected
-    assert all(tuple(row) == tables.COLUMNS for row in objects)
+    assert all(tuple(row) == COLUMNS for row in objects)
     table = pq.read_table(tmp_path / "recs.parquet")
-    assert tuple(table.column_names) == tables.COLUMNS
+    assert tuple(table.column_names) == COLUMNS
     assert table["score"].type == pa.float32()
     assert [tuple(row.values()) for row in table.to_pylist()] == expected
     with np.load(tmp_path / "recs.npz") as arrays:
-        assert set(arrays) == {"ids", "scores", "n_scored", "certified"}
-        missing = "" if found is NAMED else -1
-        assert arrays["ids"].tolist() == [[ids[0, 0], ids[0, 1]], [ids[1, 0], missing]] * 2
+        assert set(arrays) - {"items"} == {"users", "ids", "scores", "n_scored", "certified"}
+        assert arrays["users"].tolist() == users * 2
+        assert arrays["ids"].dtype == np.int64
+        assert (arrays["ids"] == -1).tolist() == [[False, False], [False, True]] * 2
+        named = np.append(arrays["items"].astype(object), None) if "items" in arrays else None
+        assert (found is NAMED) == (named is not None)
+        stored = arrays["ids"] if named is None else named[arrays["ids"]]
+        assert stored.tolist() == ids.tolist() * 2
         np.testing.assert_array_equal(arrays["scores"], np.concatenate([scores, scores]))
         assert arrays["certified"].tolist() == [True, False] * 2
 
@@ -314,11 +320,11 @@ def test_no_answers_are_written(tmp_path):
     empty = ts.Index.build(FACTORS).search(FACTORS[:0], 2)
     for suffix, size in (("csv", 1), ("jsonl", 0)):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
+        writing.writer(path)(path, iter([writing.UserAnswers(np.arange(0), empty)]))
         assert len(path.read_text().splitlines()) == size
     for suffix in ("npz", "parquet"):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
+        writing.writer(path)(path, iter([writing.UserAnswers(np.arange(0), empty)]))
     assert pq.read_table(tmp_path / "recs.parquet").num_rows == 0
     with np.load(tmp_path / "recs.npz") as arrays:
         assert arrays["ids"].shape == (0, 2)
@@ -328,7 +334,7 @@ def test_no_answers_are_written(tmp_path):
 def test_scores_come_back_from_text(scores):
     given_scores = np.array([scores], np.float32)
     found = ts.SearchResult(np.zeros(given_scores.shape, np.int64), given_scores, np.zeros(1), np.ones(1))
-    texts = [row[3] for row in tables.rows(tables.UserAnswers(np.arange(1), found))]
+    texts = [row[3] for row in writing.UserAnswers(np.arange(1), found).rows()]
     assert [struct.pack("<f", float(text)) for text in texts] == [struct.pack("<f", score) for score in given_scores[0]]
 
 
@@ -336,7 +342,7 @@ def test_without_pyarrow_the_sentence_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     saved_npy(tmp_path / "a.npy", FACTORS)
     (tmp_path / "a.npy").rename(tmp_path / "a.parquet")
-    for call in (tables.read_factors, tables.writer):
+    for call in (tables.read_factors, writing.writer):
         with pytest.raises(ImportError, match=re.escape("pip install 'tessella[parquet]'")):
             call(tmp_path / "a.parquet")
 
@@ -345,7 +351,7 @@ def test_answers_are_not_written_to_any_suffix(tmp_path):
     with pytest.raises(
         ValueError, match=re.escape(".xlsx', but answers are written to .parquet, .csv, .jsonl or .npz.")
     ):
-        tables.writer(tmp_path / "recs.xlsx")
+        writing.writer(tmp_path / "recs.xlsx")
 
 
 def test_ids_must_be_lines_of_text(tmp_path):
