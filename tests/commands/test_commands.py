@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -347,7 +348,7 @@ def test_info():
     assert lines["factors"] == "6"
     assert lines["ids"] == "texts"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
-    assert lines["format"] == "4"
+    assert lines["format"] == str(storage.FORMAT)
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
     assert lines["search"].startswith("exact: ")
@@ -543,7 +544,7 @@ def test_examples_in_help_are_right_usage():
     Path("seen.npz").touch()
     for command in COMMANDS[:-1]:  # reproduce would start to measure
         for line in good(command, "--help").split("Examples:\n")[1].splitlines():
-            arguments = re.split(r" [|&]", line.strip())[0].split()[1:]
+            arguments = shlex.split(re.split(r" [|&]", line.strip())[0])[1:]
             assert run(*arguments).exit_code in (0, 1), line
 
 

@@ -37,6 +37,7 @@ IN_THE_SHELL = {
     "load it with Recommender.load": "it can be asked with recommend and search, and changed in Python",
     "pass vectors, or what a user liked as liked=": "pass what somebody liked with --liked",
     "build it with attributes": "build it with --attributes",
+    "build it with signals": "build it with --signals",
 }
 
 
@@ -190,8 +191,8 @@ for command, *lines in (
         "tessella build items.csv -o items.tessella --ids ids.txt --overwrite",
         "tessella build items.npy -o items.tessella --queries users.npy",
         "tessella build items.npy -o items.tessella --method exact",
-        "tessella build items.npy -o model.tessella --users users.npy \\",
-        "    --seen seen.csv --attributes movies.csv",
+        "tessella build items.npy -o model.tessella --users users.npy --seen seen.csv",
+        "tessella build items.npy -o model.tessella --attributes movies.parquet",
     ),
     (
         recommend,

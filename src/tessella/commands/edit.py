@@ -63,6 +63,15 @@ def build(
             show_default=False,
         ),
     ] = None,
+    signals: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Numbers of items that recommend --boost can add to scores: .csv or .parquet with a column id, and one "
+            "for each signal.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
         Methods,
         typer.Option(
@@ -105,7 +114,7 @@ def build(
     factors, listed = read_items(items, ids)
     measured = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
     options = given(target_recall=target_recall, queries=measured, k=k, threads=threads)
-    if users is seen is attributes is None:
+    if users is seen is attributes is signals is None:
         if user_ids is not None:
             raise typer.BadParameter("--user-ids are those of --users, but there are none.")
         index = Index.build(factors, listed, method=method.value, **options)
@@ -124,9 +133,10 @@ def build(
         named = met.user_ids if named is None else named
         said.append(met.passed_over)
         options["seen"] = met.matrix
-    if attributes is not None:
-        options["attributes"], passed_over = known.read_attributes(attributes, item_ids)
-        said.append(passed_over)
+    for name, path in (("attributes", attributes), ("signals", signals)):
+        if path is not None:
+            options[name], passed_over = known.read_columns(path, item_ids, name)
+            said.append(passed_over)
     user_factors = None if people is None else people.factors
     recommender = Recommender.build(
         factors, user_factors, item_ids=listed, user_ids=named, method=method.value, **options

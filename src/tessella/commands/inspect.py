@@ -27,7 +27,7 @@ from tessella.versions import storage
 def info(index: INDEX) -> None:
     """Show what an index or a recommender holds."""
     loaded = load(index)
-    lines = _of_items(loaded) if isinstance(loaded, Index) else _of_users(loaded) | _of_items(loaded.index)
+    lines = _of_items(loaded) if isinstance(loaded, Index) else _of_items(loaded.index) | _of_users(loaded)
     if isinstance(loaded, Recommender):
         lines["factors"] = loaded.n_factors
     lines["memory"] = f"{loaded.nbytes / 2**20:,.1f} MiB: " + ", ".join(

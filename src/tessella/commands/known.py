@@ -44,16 +44,16 @@ class Interactions(NamedTuple):
     passed_over: str
 
 
-def read_attributes(path: Path, item_ids: NDArray[Any]) -> tuple[Any, str]:
-    """Columns with a value for each item, by their ids, and a sentence on rows of items that are not there.
+def read_columns(path: Path, item_ids: NDArray[Any], what: str) -> tuple[Any, str]:
+    """Columns of attributes or signals, with a value for each item, and a sentence on rows of items that are not there.
 
     Without a column `id`, rows are those of the items. An item that no row is of has missing values.
     """
-    names, columns, take = _tables(path)
+    names, columns, take = _tables(path, what)
     id_column = next((name for name in names if name.lower() == "id"), None)
     others = [name for name in names if name != id_column]
     if not others:
-        raise ValueError(f"{path} has no attributes, but needs, beside `id`, a column for each.")
+        raise ValueError(f"{path} has no {what}, but needs, beside `id`, a column for each.")
     n_rows = len(columns[names[0]])
     if id_column is None:
         if n_rows != len(item_ids):
@@ -227,10 +227,10 @@ def _passed_over(path: Path, n: int, of: int, whose: str) -> str:
     return f"{path}: {n:,} of {of:,} rows name {whose} that are not there, and are passed over" if n else ""
 
 
-def _tables(path: Path) -> tuple[list[str], Any, Callable[[Any, NDArray[np.int64], str], Any]]:
+def _tables(path: Path, what: str) -> tuple[list[str], Any, Callable[[Any, NDArray[np.int64], str], Any]]:
     """The names of columns, the columns, and what takes some rows of one: -1 is a missing value."""
     _files.check_readable(path)
-    read: Any = tables.by_suffix({".csv": _csv_table, ".parquet": _parquet_table}, path, "attributes are read from")
+    read: Any = tables.by_suffix({".csv": _csv_table, ".parquet": _parquet_table}, path, f"{what} are read from")
     names, columns, take = read(path)
     return names, columns, take
 

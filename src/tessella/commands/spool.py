@@ -3,6 +3,7 @@
 import math
 import re
 import tempfile
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ class Spool:
     """Arrays, one after another, in a file without a name: it goes with the process, however that ends."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the last that refers to it
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the spool
+        weakref.finalize(self, self._file.close)
 
     def add(self, values: NDArray[Any]) -> None:
         """Write an array behind the others."""

@@ -327,7 +327,7 @@ def arrow_parts() -> tuple[Any, Any, Any]:
 def open_parquet(path: Path, names: list[str] | None = None) -> tuple[Any, Iterator[Any]]:
     """The schema of a Parquet file, and some of its rows after others: all columns, or those that are named."""
     parquet = arrow_parts()[2]
-    with opened(path, _NO_PARQUET):
+    with _reading(path, _NO_PARQUET):
         table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
 
     def batches() -> Iterator[Any]:

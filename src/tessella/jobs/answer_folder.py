@@ -36,7 +36,7 @@ ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
 LISTS = {name: f"{name}.json" for name in ("users", "items")}
 LOCKED = next(iter(ARRAYS.values()))  # the array whose file the job that fills a folder holds locked
 MOST_PER_BLOCK = 2**20
-_IDS_AT_ONCE = 2**16
+_IDS_AT_ONCE = 2**12
 _WORDS = {"n_users": "number of users", "tessella": "version of tessella"}
 
 
