@@ -409,6 +409,8 @@ BAD = [
     (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
     (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
+    (("recommend", "nowhere", "--users", "1"), "nowhere cannot be used: no such file or directory."),
+    (("recommend", "pipe.npy", "--users", "1"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
     (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),

@@ -111,6 +111,71 @@ def test_ids_beside_factors(tmp_path, kind):
         assert tables.as_ids(table.ids).tolist() == ids
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("kind", ["texts", "numbers", "long numbers", "none"])
+def test_many_users_are_left_in_files(tmp_path, monkeypatch, size, kind):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", size)
+    monkeypatch.setattr(tables, "_LINES_AT_ONCE", size)
+    factors = np.arange(21.0).reshape(7, 3) / 7
+    ids = {
+        "texts": ["a", "bé", "", "007", "c\n", "1", "x" * 50],
+        "numbers": list(range(7, 14)),
+        "long numbers": [2**62 + row for row in range(7)],
+        "none": None,
+    }[kind]
+    columns = {"v": factors.tolist()} | ({} if ids is None else {"id": ids})
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=4)
+    pq.write_table(
+        pa.table({"id": ids or list(range(7)), **{name: factors[:, at] for at, name in enumerate("xyz")}}),
+        tmp_path / "b.parquet",
+    )
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        names = [text or "-" for text in ids] if kind == "texts" else ids
+        rows = (
+            factors.tolist()
+            if ids is None
+            else [[name, *row] for name, row in zip(names, factors.tolist(), strict=True)]
+        )
+        csv.writer(file).writerows([["x", "y", "z"] if ids is None else ["id", "x", "y", "z"], *rows])
+    for name in ("a.parquet", "b.parquet", "a.csv"):
+        users, table = tables.open_users(tmp_path / name, 3, tmp_path), tables.read_factors(tmp_path / name, 3)
+        np.testing.assert_array_equal(np.float32(users.factors), table.factors)
+        np.testing.assert_array_equal(table.factors, factors.astype(np.float32))
+        if table.ids is None:
+            assert users.ids is None
+            continue
+        expected = tables.as_ids(table.ids).tolist()
+        assert users.ids[:].tolist() == expected
+        assert len(users.ids) == 7
+        for part in (slice(0, 0), slice(2, 5), slice(6, 9)):
+            assert users.ids[part].tolist() == expected[part]
+            assert users.ids[part].dtype.kind == tables.as_ids(table.ids).dtype.kind
+    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "b.parquet", "a.csv"}
+
+
+def test_lists_of_factors_are_as_long_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 1)
+    pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="has lists of 1 and of 2 factors, but all must be as long"):
+        tables.open_users(tmp_path / "a.parquet", None)
+
+
+def test_files_without_rows(tmp_path):
+    pq.write_table(pa.table({"id": pa.array([], pa.string()), "x": pa.array([], pa.float32())}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("id,x\n")
+    for name in ("a.parquet", "a.csv"):
+        assert tables.open_users(tmp_path / name, 1).factors.shape == (0, 1)
+        assert tables.read_factors(tmp_path / name, 1).factors.shape == (0, 1)
+
+
+def test_long_lists_of_ids_are_left_in_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 2)
+    for ids in (["7", "-3", "0"], ["7", "x", "ä", "007"], []):
+        (tmp_path / "ids.txt").write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+        lines = tables.open_ids(tmp_path / "ids.txt", tmp_path)
+        assert lines[:].tolist() == tables.as_ids(ids).tolist()
+
+
 def test_numbers_in_a_column_of_texts_stay_texts(tmp_path):
     pq.write_table(pa.table({"id": ["1", "2"], "v": FACTORS.tolist()}), tmp_path / "a.parquet")
     assert tables.as_ids(tables.read_factors(tmp_path / "a.parquet").ids).tolist() == ["1", "2"]

@@ -67,8 +67,8 @@ def build(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Numbers of items that recommend --boost can add to scores: .csv or .parquet with a column id, and one "
-            "for each signal.",
+            help="Numbers of items that recommend --boost can add to scores: .csv or .parquet with a column id, and "
+            "one for each signal.",
             show_default=False,
         ),
     ] = None,
