@@ -197,6 +197,8 @@ def test_all_users_into_a_folder_resume_and_a_function(model, tmp_path):
     assert isinstance(found.scores, np.memmap)
     wanted = model.recommend(model.user_ids, k=2, where={"year": {"to": 2000}})
     assert found.ids.tolist() == wanted.ids.tolist()
+    assert found.titles.tolist() == wanted.titles.tolist()
+    assert (repr(found), found.lists()) == (repr(wanted), wanted.lists())
     assert json.loads((tmp_path / "recs" / "users.json").read_text()) == ["ann", "bob", "cy"]
     blocks = []
     assert model.recommend_all(k=2, out=lambda first, part: blocks.append((first, part)), progress=False) is None

@@ -30,7 +30,9 @@ def recommend(
     model: MODEL,
     users: Annotated[
         list[str] | None,
-        typer.Option(metavar="IDS", help="Ids of users, separated by commas.", show_default=False),
+        typer.Option(
+            metavar="IDS", help="Ids of users, separated by commas; those with commas go to --ids.", show_default=False
+        ),
     ] = None,
     ids: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file of ids of users, one a line.", show_default=False)
