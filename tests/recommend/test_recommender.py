@@ -200,6 +200,7 @@ def test_all_users_into_a_folder_resume_and_a_function(model, tmp_path):
     assert found.titles.tolist() == wanted.titles.tolist()
     assert (repr(found), found.lists()) == (repr(wanted), wanted.lists())
     assert json.loads((tmp_path / "recs" / "users.json").read_text()) == ["ann", "bob", "cy"]
+    assert model.recommend(model.user_ids, k=1, after=found.next).ids.tolist() == [["d"], ["d"], ["d"]]
     blocks = []
     assert model.recommend_all(k=2, out=lambda first, part: blocks.append((first, part)), progress=False) is None
     assert [(first, part.users.tolist()) for first, part in blocks] == [(0, ["ann", "bob", "cy"])]
@@ -301,6 +302,17 @@ def test_tables(model):
     assert str(like).splitlines()[0].startswith("like  rank  item")
     with pytest.raises(ValueError, match="similar items have no pages"):
         like.next  # noqa: B018
+
+
+def test_answers_can_be_pickled_without_their_model(model):
+    for found in (model.recommend(["ann", "bob"], k=5), model.recommend("ann"), model.similar("a", k=2)):
+        data = pickle.dumps(found)
+        assert len(data) < 3_000
+        again = pickle.loads(pickle.dumps(pickle.loads(data)))  # noqa: S301
+        assert str(again) == str(found)
+        assert again.lists() == found.lists()
+        if found.users is not None and found._next is not None:
+            assert again.next == found.next
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
