@@ -237,7 +237,7 @@ def test_new_items_are_found_as_old_ones_are():
         index.add(items[first : first + 1000], np.arange(first, first + 1000))
     index.add(items[:300], np.arange(24_000, 24_300))
     index.remove(np.arange(24_000, 24_300, 2))
-    assert len(index._version.segments) > 2
+    assert len(index._version.segments) > 1
     true, found = index.search(users, exact=True).ids, index.search(users).ids
     hits = np.array([np.isin(best, some) for best, some in zip(true, found, strict=True)])
     assert hits[true < 12_000].mean() >= 0.94

@@ -1,5 +1,7 @@
 """The route of a query: every method, filter, level, batch split and number of threads against brute force."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -10,6 +12,7 @@ from tessella import _kernels
 from tessella._reference.arithmetic import scores_of
 from tessella.datasets import generated_factors
 from tessella.search.route import search
+from tessella.versions import changes
 
 ITEMS, USERS = generated_factors(900, 12, 21, seed=2)
 METHODS = [
@@ -33,10 +36,11 @@ def build(*, text=False, spill=1, changed=True):
     n = 600 if changed else 900
     index = ts.Index.build(ITEMS[:n], make(range(n)), method=ts.LearnedTiles(n_tiles=24, spill=spill))
     if changed:
-        index.add(ITEMS[600:], make(range(600, 900)))
-        index.update(ITEMS[:40] * 3, make(range(40)))
-        index.remove(make(range(20, 200, 3)))
-        index.add(USERS[:3], make(range(2000, 2003)))
+        with mock.patch.object(changes, "STEP", 0), mock.patch.object(changes, "SMALL", 0):  # nothing is merged
+            index.add(ITEMS[600:], make(range(600, 900)))
+            index.update(ITEMS[:40] * 3, make(range(40)))
+            index.remove(make(range(20, 200, 3)))
+            index.add(USERS[:3], make(range(2000, 2003)))
         assert len(index._version.segments) > 2
     return index
 
