@@ -6,11 +6,13 @@ INSTALLED := $(VENV)/.installed
 ASAN_VENV := .venv-asan
 BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
+INTEGRATIONS_VENV := .venv-integrations
+INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline stress lint types format stubs bench bench-index bench-peers learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +36,20 @@ test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs, on every
 
 test-baseline: $(INSTALLED)  ## Run the core of the tests at the SIMD level that every processor has
 	@TESSELLA_SIMD=baseline $(BIN)/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/mapping tests/retrieval tests/search tests/versions
+
+test-integrations: $(INTEGRATIONS_VENV)/.installed  ## Run the tests of the adapters with the libraries themselves (own venv)
+	@$(INTEGRATIONS_VENV)/bin/python -m pytest -q --numprocesses auto tests/integrations src/tessella/integrations
+
+$(INTEGRATIONS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(INTEGRATIONS_VENV)/bin/python || $(PYTHON) -m venv $(INTEGRATIONS_VENV)
+	@echo "Installing tessella and the libraries it has adapters for into $(INTEGRATIONS_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable . \
+	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	@$(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[integrations]' || \
+	    for library in $(INTEGRATIONS); do \
+	        $(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable ".[$$library]" || \
+	            echo "$$library cannot be installed here, so its tests are skipped."; done
+	@touch $@
 
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
@@ -118,5 +134,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

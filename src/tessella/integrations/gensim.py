@@ -1,0 +1,50 @@
+"""gensim: a `Recommender` of KeyedVectors, such as those that Word2Vec learns from baskets or sessions."""
+
+from typing import Any
+
+from tessella import Recommender
+from tessella.integrations._factors import dense
+
+
+def from_gensim(items: Any, users: Any = None, **options: Any) -> Recommender:
+    """A `Recommender` of keyed vectors; ids are their keys.
+
+    Without users, ask for what is like some items: `similar`, with cosines as gensim's `most_similar`, or
+    ``recommend(like=[...])``.
+
+    Parameters
+    ----------
+    items : KeyedVectors, or a model that has them as ``wv``
+        Anything with ``vectors`` and ``index_to_key``.
+    users : KeyedVectors, or a model that has them as ``dv``, default None
+        Vectors of users in the same space, such as those of documents in Doc2Vec.
+    **options
+        As for `Recommender.build`: seen, attributes, signals, method, ...
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import numpy as np
+    >>> from tessella.integrations.gensim import from_gensim
+    >>> vectors = SimpleNamespace(vectors=np.array([[2.0, 0.0], [1.0, 1.0]]), index_to_key=["tea", "mate"])
+    >>> from_gensim(vectors).recommend(np.array([1.0, 0.0]), k=2).ids.tolist()
+    ['tea', 'mate']
+    """
+    keyed = _keyed(items, "items", "wv")
+    known = {"item_ids": list(keyed.index_to_key)}
+    user_factors = None
+    if users is not None:
+        keyed_users = _keyed(users, "users", "dv")
+        user_factors = dense(keyed_users.vectors, "users.vectors")
+        known["user_ids"] = list(keyed_users.index_to_key)
+    return Recommender.build(dense(keyed.vectors, "items.vectors"), user_factors, **(known | options))
+
+
+def _keyed(given: Any, name: str, attribute: str) -> Any:
+    """The keyed vectors of a model, or what was given if it is these."""
+    found = getattr(given, attribute, given)
+    if not (hasattr(found, "vectors") and hasattr(found, "index_to_key")):
+        raise TypeError(
+            f"{name} is a {type(given).__name__}, but must have vectors and index_to_key, as KeyedVectors do."
+        )
+    return found
