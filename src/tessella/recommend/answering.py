@@ -196,13 +196,13 @@ def _diversified(
         raise TypeError("variety is no rule to diversify by.")
     found = _searched(edition, queries, max(rule.candidates, k), wish, row_filter)
     result = _empty(edition, len(queries), k)
-    shown = ((),) * len(queries) if wish.cursor is None else wish.cursor.shown
-    for number, before in enumerate(shown):
+    for number in range(len(queries)):
+        before = () if wish.cursor is None else wish.cursor.shown_to(number)
         ids, scores = found.ids[number], found.scores[number]
         there = scores > -np.inf
         named = ids[there].astype(np.str_) if ids.dtype == object else ids[there]
         chosen = rule.order(scores[there], edition.item_vectors(named), len(before) + k)
-        chosen = chosen[~np.isin(named[chosen], np.array(before, named.dtype))][:k] if before else chosen[:k]
+        chosen = (chosen[~np.isin(named[chosen], before)] if len(before) else chosen)[:k]
         result.ids[number, : len(chosen)] = ids[there][chosen]
         result.scores[number, : len(chosen)] = scores[there][chosen]
     result.n_scored[:], result.certified[:] = found.n_scored, found.certified
@@ -236,10 +236,10 @@ def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[n
     """Entries of what was shown, for each query, in that order; filled up with -1."""
     if cursor is None:
         return np.zeros((n, 0), np.int64)
-    width = max(map(len, cursor.shown), default=0)
     shown = cursor.excluded(texts=edition.version.text_ids)
+    lengths = np.diff(cursor.starts)
+    width = int(lengths.max(initial=0))
     entries = np.full((n, width), -1)
-    lengths = np.diff(shown.starts) if shown.starts is not None else np.zeros(n, np.int64)
     entries[np.arange(width) < lengths[:, None]] = edition.entries_of(shown.values)
     return entries
 
