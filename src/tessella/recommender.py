@@ -5,7 +5,6 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -224,9 +223,11 @@ class Recommender:
         array([3])
         """
         edition = self._edition
-        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
-        wish = replace(
-            wish,
+        who = asked(edition, users, liked, like, dislike, regularization, alpha)
+        wish = Wish(
+            k=k,
+            cursor=_cursor(edition, who, after),
+            method=method if exact is False else short_form(method, exact),
             exclude_seen=exclude_seen,
             where=where,
             boosts=boosts,
@@ -238,27 +239,6 @@ class Recommender:
             threads=threads,
         )
         return _shown(edition, who, wish.cursor, answered(edition, who, wish))
-
-    def _question(
-        self,
-        edition: Edition,
-        users: Any,
-        liked: Any,
-        like: Any,
-        dislike: Any,
-        regularization: float,
-        alpha: float,
-        after: str | None,
-        k: int,
-        method: Method | None,
-        exact: bool,
-    ) -> tuple[Asked, Wish]:
-        """Who asks, and how, from which page on."""
-        who = asked(edition, users, liked, like, dislike, regularization, alpha)
-        cursor = None if after is None else Cursor.of(after)
-        if cursor is not None:
-            cursor.check(edition.generation, who.digest())
-        return who, Wish(k, cursor=cursor, method=method if exact is False else short_form(method, exact))
 
     def recommend_all(
         self,
@@ -335,11 +315,11 @@ class Recommender:
             each = out
 
             def take(first: int, found: SearchResult) -> object:
-                block = Asked(found.scores, single=False, users=users.ids[first : first + len(found.ids)])
-                return each(first, _shown(edition, block, None, found))
+                ids = users.ids[first : first + len(found.ids)]
+                return each(first, _shown(edition, Asked(found.scores, False, ids, named=(ids,)), None, found))
 
         found = recommended_to_all(edition, wish, path, take, overwrite=overwrite, progress=progress)
-        everybody = Asked(np.zeros(0), single=False, users=users.ids)
+        everybody = Asked(np.zeros(0), False, users.ids, named=(users.ids,))
         return None if found is None else _shown(edition, everybody, None, found)
 
     def explain(
@@ -391,9 +371,11 @@ class Recommender:
         edition = self._edition
         if item is None:
             raise ValueError("item is missing; pass the id of the item to explain.")
-        who, wish = self._question(edition, users, liked, like, dislike, regularization, alpha, after, k, method, exact)
-        wish = replace(
-            wish,
+        who = asked(edition, users, liked, like, dislike, regularization, alpha)
+        wish = Wish(
+            k=k,
+            cursor=_cursor(edition, who, after),
+            method=method if exact is False else short_form(method, exact),
             exclude_seen=exclude_seen,
             where=where,
             boosts=boosts,
@@ -853,11 +835,19 @@ def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchRes
     """Answers, with what is needed to show them and to go on from them."""
 
     def next_page(page: SearchResult) -> str:
-        asked = who.digest() if cursor is None else cursor.asked
-        return following(cursor, edition.generation, edition.number, asked, page)
+        return following(cursor, edition.generation, edition.number, who.digest(), page)
 
     titles = edition.titles if edition.titled else None
     return Recommendations(found, who.users, edition.generation, edition.number, titles, next_page)
+
+
+def _cursor(edition: Edition, who: Asked, after: str | None) -> Cursor | None:
+    """The page to go on from, if it is of the same model and question."""
+    if after is None:
+        return None
+    cursor = Cursor.of(after)
+    cursor.check(edition.generation, who.digest())
+    return cursor
 
 
 def _some(given: ArrayLike, n_factors: int) -> NDArray[Any] | None:

@@ -196,6 +196,9 @@ def test_all_users_into_a_folder_resume_and_a_function(model, tmp_path):
     assert isinstance(found.ids, np.memmap)
     wanted = model.recommend(model.user_ids, k=2, where={"year": {"to": 2000}})
     assert np.where(found.ids == "", None, found.ids).tolist() == wanted.ids.tolist()
+    assert found.titles.tolist() == wanted.titles.tolist()
+    assert str(found) == str(wanted)
+    assert model.recommend(model.user_ids, k=1, after=found.next).ids.tolist() == [["d"], ["d"], ["d"]]
     blocks = []
     assert model.recommend_all(k=2, out=lambda first, part: blocks.append((first, part)), progress=False) is None
     assert [(first, part.users.tolist()) for first, part in blocks] == [(0, ["ann", "bob", "cy"])]

@@ -1,6 +1,7 @@
 """Answering: the lists for those who ask, under everything they wish for."""
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,12 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     version = edition.version
     k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, version.n_live))
     queries = queries_of(edition, asked, wish)
-    row_filter = filtered(edition, asked, wish)
-    if wish.variety is None:
+    cursor = wish.cursor
+    row_filter = filtered(edition, asked, wish, shown=not isinstance(wish.variety, AtMost))
+    if wish.variety is None and cursor is None:
         found = _searched(edition, queries, k, wish, row_filter, single=asked.single)
+    elif wish.variety is None and cursor is not None:
+        found = _page(edition, queries, k, wish, row_filter, cursor, single=asked.single)
     else:
         found = (_at_most if isinstance(wish.variety, AtMost) else _diversified)(edition, queries, k, wish, row_filter)
     if asked.single and found.ids.ndim == 2:
@@ -92,7 +96,9 @@ def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32
     if edition.signals is None:
         if wish.boosts is not None:
             signals_of(edition)
-        return np.require(vectors, np.float32, ["C", "A"])
+        flags = vectors.flags
+        ready = vectors.dtype == np.float32 and flags.c_contiguous and flags.aligned
+        return vectors if ready else np.require(vectors, np.float32, ["C", "A"])
     queries = np.empty((*vectors.shape[:-1], edition.version.n_factors), np.float32)
     queries[..., : edition.n_factors] = vectors
     if wish.boosts is None:
@@ -103,8 +109,8 @@ def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32
     return queries
 
 
-def filtered(edition: Edition, asked: Asked, wish: Wish) -> RowFilter:
-    """Which items may answer each of those who ask; None if all may."""
+def filtered(edition: Edition, asked: Asked, wish: Wish, *, shown: bool = False) -> RowFilter:
+    """Which items may answer each of those who ask, with or without what was shown before; None if all may."""
     version, n = edition.version, len(asked)
     excluded: list[Given] = []
     if wish.exclude_seen:
@@ -112,8 +118,8 @@ def filtered(edition: Edition, asked: Asked, wish: Wish) -> RowFilter:
         if seen is not None and asked.rows is not None:
             excluded.append(seen.of_users(asked.rows, edition.seen_rows))
         excluded += asked.met
-    if wish.cursor is not None and not isinstance(wish.variety, Diversify):
-        excluded.append(wish.cursor.excluded(texts=version.text_ids))
+    if wish.cursor is not None and not shown:
+        excluded.append(wish.cursor.excluded())
     if wish.exclude is not None:
         excluded.append(_read(edition, wish.exclude, "exclude", n))
     allowed: list[Given] = []
@@ -156,6 +162,37 @@ def _searched(
     return merged(version, found, k)
 
 
+def _page(
+    edition: Edition,
+    queries: NDArray[np.float32],
+    k: int,
+    wish: Wish,
+    row_filter: RowFilter,
+    cursor: Cursor,
+    *,
+    single: bool,
+) -> SearchResult:
+    """The top k without what was shown: of so many more, what is left. That is faster than to exclude so many."""
+    shown = [set(ids.tolist()) for ids in cursor.lists()]
+    most = max(map(len, shown), default=0)
+    found = _searched(edition, queries, k + most, wish, row_filter, single=single)
+    if not most:
+        return found
+    if found.ids.ndim == 1:
+        (left,) = _left([found.ids.tolist()], shown, k)
+        return SearchResult(found.ids[left], found.scores[left], found.n_scored, found.certified)
+    number, at = np.arange(len(shown))[:, None], np.array(_left(found.ids.tolist(), shown, k))
+    return SearchResult(found.ids[number, at], found.scores[number, at], found.n_scored, found.certified)
+
+
+def _left(lists: list[list[Any]], shown: list[set[Any]], k: int) -> list[list[int]]:
+    """Where the first k items of each list are that were not shown."""
+    return [
+        list(islice((at for at, item in enumerate(own) if item not in before), k))
+        for own, before in zip(lists, shown, strict=True)
+    ]
+
+
 def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
     """The top k for one vector or many; those with boosts have plans of their own."""
     if wish.boosts and edition.boosting is not None:
@@ -175,7 +212,7 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
     before = _shown_entries(edition, wish.cursor, n)
     while len(left):
         found = _searched(edition, queries[left], depth, wish, _of_numbers(row_filter, left))
-        entries = entries_in(edition, found.ids)
+        entries = edition.entries_at(found.ids)
         own = before[left]
         kept = rule.kept(attributes, np.concatenate([own, entries], axis=1))[:, own.shape[1] :]
         kept &= np.cumsum(kept, axis=1) <= k
@@ -196,13 +233,13 @@ def _diversified(
         raise TypeError("variety is no rule to diversify by.")
     found = _searched(edition, queries, max(rule.candidates, k), wish, row_filter)
     result = _empty(edition, len(queries), k)
-    for number in range(len(queries)):
-        before = () if wish.cursor is None else wish.cursor.shown_to(number)
+    shown = [None] * len(queries) if wish.cursor is None else wish.cursor.lists()
+    for number, before in enumerate(shown):
         ids, scores = found.ids[number], found.scores[number]
         there = scores > -np.inf
         named = ids[there].astype(np.str_) if ids.dtype == object else ids[there]
-        chosen = rule.order(scores[there], edition.item_vectors(named), len(before) + k)
-        chosen = (chosen[~np.isin(named[chosen], before)] if len(before) else chosen)[:k]
+        chosen = rule.order(scores[there], edition.item_vectors(named), k if before is None else len(before) + k)
+        chosen = chosen[:k] if before is None else chosen[~np.isin(named[chosen], before)][:k]
         result.ids[number, : len(chosen)] = ids[there][chosen]
         result.scores[number, : len(chosen)] = scores[there][chosen]
     result.n_scored[:], result.certified[:] = found.n_scored, found.certified
@@ -236,21 +273,10 @@ def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[n
     """Entries of what was shown, for each query, in that order; filled up with -1."""
     if cursor is None:
         return np.zeros((n, 0), np.int64)
-    shown = cursor.excluded(texts=edition.version.text_ids)
     lengths = np.diff(cursor.starts)
     width = int(lengths.max(initial=0))
     entries = np.full((n, width), -1)
-    entries[np.arange(width) < lengths[:, None]] = edition.entries_of(shown.values)
-    return entries
-
-
-def entries_in(edition: Edition, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The entry of each item, or -1 where there is none."""
-    entries = np.full(ids.shape, -1)
-    there = ids != (None if ids.dtype == object else -1)
-    named = ids[there]
-    if len(named):
-        entries[there] = edition.entries_of(named.astype(np.str_) if ids.dtype == object else named)
+    entries[np.arange(width) < lengths[:, None]] = edition.entries_of(cursor.shown)
     return entries
 
 

@@ -1,5 +1,6 @@
 """Asking: from what a caller passes as users, vectors or likes to the vectors to search with, and whose they are."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,14 +21,24 @@ class Asked(NamedTuple):
     users: NDArray[Any] | None = None  # ids
     rows: NDArray[np.int64] | slice | int | None = None  # of the users, for what they have seen
     met: tuple[Selection, ...] = ()  # items that were named, which are no answer
-    named: tuple[Any, ...] = ()  # what tells this question from others, if vectors do not
+    named: tuple[Any, ...] = ()  # what tells this question from others if vectors do not
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def digest(self) -> str:
         """What tells this question from others."""
-        return fingerprint(*(self.named or (np.asarray(self.vectors, np.float32),)))[:16]
+        if self.named:
+            text = repr([_plain(part) for part in self.named])  # equal texts may be in arrays of different widths
+            return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return fingerprint(np.asarray(self.vectors, np.float32))[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists."""
+    return (
+        value.tolist() if isinstance(value, np.ndarray) else list(map(_plain, value)) if type(value) is list else value
+    )
 
 
 def asked(
@@ -42,10 +53,20 @@ def asked(
         return _folded_in(edition, users, liked, regularization, alpha)
     if users is None:
         raise ValueError("nobody is asked for; pass users, liked or like.")
+    if type(users) is int or type(users) is str:
+        return _one(edition, users)
     ids = _user_ids(users)
     if ids is None:
         return _vectors(edition, users)
     return _known(edition, ids, single=np.ndim(users) == 0)
+
+
+def _one(edition: Edition, user: int | str) -> Asked:
+    """A user who is in the model."""
+    known = edition.known_users()
+    row = known.row_of(user)
+    some = slice(row, row + 1)
+    return Asked(known.factors_of(some), True, known.ids[row], row, (), ([user],))
 
 
 def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
@@ -60,7 +81,7 @@ def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
 def block_of_users(edition: Edition, some: slice) -> Asked:
     """Some users by their rows."""
     known = edition.known_users()
-    return Asked(known.factors_of(some), False, known.ids[some], some)
+    return Asked(known.factors_of(some), False, known.ids[some], some, (), (known.ids[some],))
 
 
 def _user_ids(users: Any) -> NDArray[Any] | None:
@@ -139,7 +160,7 @@ def _folded_in(edition: Edition, users: Any, liked: Any, regularization: float, 
     vectors = np.empty((len(lists), edition.n_factors), np.float32)
     for at, (items, weights) in enumerate(lists):
         vectors[at] = edition.fold_in(items, weights, regularization, alpha)
-    named = ("liked", *([items for items, _ in lists] if ids is None else (ids,)))
+    named = ("liked", [items for items, _ in lists] if ids is None else ids)
     own_rows = None if rows is None else int(rows[0]) if single else rows
     shown = None if ids is None else ids[0] if single else ids
     return Asked(vectors, single, shown, own_rows, (as_selection(edition, [items for items, _ in lists]),), named)

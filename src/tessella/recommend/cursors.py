@@ -1,12 +1,15 @@
-"""Cursors: where a list went on from, as a short text that a client keeps between two pages.
+"""Cursors: where a list goes on from, as a short text that a client keeps between two pages.
 
 A cursor names what was shown, so the next page is the best of what is left: pages joined equal the long list as long as
 nothing changes, and nothing comes twice if items do.
+
+Its bytes are a checksum, a head of fixed length, how many ids were shown to each query, and the ids: whole numbers in
+as few bytes as they take, or texts as JSON.
 """
 
-import base64
 import binascii
 import json
+import struct
 import zlib
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,29 +20,33 @@ from numpy.typing import NDArray
 from tessella.results import SearchResult
 from tessella.search.selections import Ids
 
-_MOST_BYTES = 2**26
-_WIDTHS = (1, 2, 4, 8)  # bytes of a number
-_TEXTS = 0  # stands where numbers have their width
 _DAMAGED = "after is no cursor, or a damaged one; pass the `next` of the page before."
+_HEAD = struct.Struct("<I12s16sQBI")  # checksum of the rest, generation, digest, version, how ids are written, queries
+_KINDS = ("<i2", "<i4", "<i8")  # and then texts
+_TEXTS = len(_KINDS)
+_FOR_ADDRESSES, _FROM_ADDRESSES = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Cursor:
     """What was shown so far, of which model, to whom."""
 
     generation: str
     version: int  # of the recommender, when the last page was made
     asked: str  # digest of who asked
-    shown: NDArray[Any]  # ids, one list after another: int64 or text
-    starts: NDArray[np.int64]  # (n_queries + 1) where each list begins
+    shown: NDArray[Any]  # ids, of one query after another
+    starts: NDArray[np.int64]  # (n_queries + 1) where each query's begin
 
     def encoded(self) -> str:
-        """As a text of letters, digits, - and _: a checksum, a line of JSON, and the ids."""
-        sizes = np.diff(self.starts).tolist()
-        width, shown = _squeezed(self.shown) if self.shown.dtype.kind == "U" else _packed(self.shown)
-        facts = [self.generation, self.version, self.asked, sizes, width]
-        content = json.dumps(facts, separators=(",", ":")).encode() + b"\n" + shown
-        return base64.urlsafe_b64encode(zlib.crc32(content).to_bytes(4, "little") + content).decode().rstrip("=")
+        """As a text of letters, digits, - and _."""
+        kind = _kind_of(self.shown)
+        ids = json.dumps(self.shown.tolist()).encode() if kind == _TEXTS else self.shown.astype(_KINDS[kind]).tobytes()
+        n = len(self.starts) - 1
+        lengths = np.diff(self.starts).astype("<i4").tobytes()
+        head = (self.generation.encode(), self.asked.encode(), self.version, kind, n)
+        data = _HEAD.pack(0, *head)[4:] + lengths + ids
+        raw = zlib.crc32(data).to_bytes(4, "little") + data
+        return binascii.b2a_base64(raw, newline=False).translate(_FOR_ADDRESSES).rstrip(b"=").decode()
 
     @classmethod
     def of(cls, text: object) -> Self:
@@ -47,21 +54,26 @@ class Cursor:
         if not isinstance(text, str):
             raise TypeError(f"after is a {type(text).__name__}, but must be the text that `next` of a page is.")
         try:
-            data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-            facts, body = _undamaged(data[:4], data[4:]).split(b"\n", 1)
-            generation, version, asked, sizes, width = json.loads(facts)
-            shown = _unsqueezed(body) if width == _TEXTS else _unpacked(body, width)
-        except (binascii.Error, zlib.error, RecursionError, TypeError, ValueError):
+            return cls._decoded(text)
+        except (binascii.Error, struct.error, RecursionError, TypeError, ValueError):
             raise ValueError(_DAMAGED) from None
-        named = isinstance(generation, str) and type(version) is int and isinstance(asked, str)
-        counted = isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
-        if not (named and counted and sum(sizes) == len(shown)):
-            raise ValueError(_DAMAGED)
-        return cls(generation, version, asked, shown, np.cumsum([0, *sizes], dtype=np.int64))
 
-    def shown_to(self, query: int) -> NDArray[Any]:
-        """What was shown to one query."""
-        return self.shown[self.starts[query] : self.starts[query + 1]]
+    @classmethod
+    def _decoded(cls, text: str) -> Self:
+        padded = text.encode("ascii").translate(_FROM_ADDRESSES) + b"=" * (-len(text) % 4)
+        raw = binascii.a2b_base64(padded, strict_mode=True)
+        checksum, generation, asked, version, kind, n = _HEAD.unpack_from(raw)
+        ids_at = _HEAD.size + 4 * n
+        starts = np.zeros(n + 1, np.int64)
+        np.frombuffer(raw[_HEAD.size : ids_at], "<i4").cumsum(out=starts[1:])
+        shown: NDArray[Any]
+        if kind == _TEXTS:
+            shown = np.array(json.loads(raw[ids_at:]), np.str_)
+        else:
+            shown = np.frombuffer(raw[ids_at:], _KINDS[kind] if kind < _TEXTS else "").astype(np.int64)
+        if zlib.crc32(raw[4:]) != checksum or len(shown) != starts[-1]:
+            raise ValueError(_DAMAGED)
+        return cls(generation.decode(), version, asked.decode(), shown, starts)
 
     def check(self, generation: str, asked: str) -> None:
         """Refuse a cursor of another model or of another question."""
@@ -73,60 +85,34 @@ class Cursor:
         if self.asked != asked:
             raise ValueError("after is a cursor of a list for other users; pass the `next` of the page before.")
 
-    def excluded(self, *, texts: bool) -> Ids:
+    def excluded(self) -> Ids:
         """What was shown to each query, as it is excluded from the next page."""
-        shown = self.shown
-        if (shown.dtype.kind == "U") != texts:
-            if len(shown):
-                raise ValueError(_DAMAGED)
-            shown = np.zeros(0, np.str_ if texts else np.int64)
-        return Ids(shown, self.starts, "after", quiet=True)
+        return Ids(self.shown, self.starts, "after", quiet=True)
+
+    def lists(self) -> list[NDArray[Any]]:
+        """What was shown to each query."""
+        return [self.shown] if len(self.starts) == 2 else np.split(self.shown, self.starts[1:-1])
 
 
 def following(cursor: Cursor | None, generation: str, version: int, asked: str, found: SearchResult) -> str:
     """The cursor for the page after some answers, which came after a cursor."""
     there = found.scores > -np.inf
-    own = found.ids[there].astype(np.str_) if found.ids.dtype == object else found.ids[there]
-    shown = own if cursor is None or not len(cursor.shown) else np.concatenate([cursor.shown, own])
+    named = found.ids[there]
+    new = named.astype(np.str_) if named.dtype.kind == "O" else named
     if there.ndim == 1:
-        return Cursor(generation, version, asked, shown, np.array([0, len(shown)])).encoded()
-    n = len(there)
-    of_query = np.nonzero(there)[0]
-    if len(shown) > len(own) and cursor is not None:
-        of_query = np.concatenate([np.repeat(np.arange(n), np.diff(cursor.starts)), of_query])
-        shown = shown[np.argsort(of_query, kind="stable")]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(of_query, minlength=n))])
-    return Cursor(generation, version, asked, shown, starts).encoded()
+        starts = np.array((0, len(new)))
+    else:
+        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
+    if cursor is not None:
+        own = [new] if there.ndim == 1 else np.split(new, starts[1:-1])
+        new = np.concatenate([part for pair in zip(cursor.lists(), own, strict=True) for part in pair])
+        starts = starts + cursor.starts
+    return Cursor(generation, version, asked, new, starts).encoded()
 
 
-def _undamaged(checksum: bytes, content: bytes) -> bytes:
-    if zlib.crc32(content).to_bytes(4, "little") != checksum:
-        raise ValueError(_DAMAGED)
-    return content
-
-
-def _packed(numbers: NDArray[np.int64]) -> tuple[int, bytes]:
-    """How many bytes a number takes, as few as hold them all; and the numbers in so many."""
-    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
-    width = next(width for width in _WIDTHS if -(1 << 8 * width - 1) <= low and high < 1 << 8 * width - 1)
-    return width, numbers.astype(f"<i{width}").tobytes()
-
-
-def _unpacked(data: bytes, width: int) -> NDArray[np.int64]:
-    if width not in _WIDTHS:
-        raise ValueError(_DAMAGED)
-    return np.frombuffer(data, f"<i{width}").astype(np.int64)
-
-
-def _squeezed(texts: NDArray[Any]) -> tuple[int, bytes]:
-    """Texts in few bytes."""
-    return _TEXTS, zlib.compress(json.dumps(texts.tolist(), separators=(",", ":")).encode(), 1)
-
-
-def _unsqueezed(data: bytes) -> NDArray[np.str_]:
-    unpacking = zlib.decompressobj()
-    content = unpacking.decompress(data, _MOST_BYTES)
-    texts = json.loads(content if unpacking.eof else "")
-    if not (isinstance(texts, list) and all(type(text) is str for text in texts)):
-        raise ValueError(_DAMAGED)
-    return np.array(texts, np.str_)
+def _kind_of(ids: NDArray[Any]) -> int:
+    """How ids are written: in the narrowest type that holds all of them, or as texts."""
+    if ids.dtype.kind == "U":
+        return _TEXTS
+    reach = max(int(ids.max()), -1 - int(ids.min())) if len(ids) else 0
+    return 0 if reach < 2**15 else 1 if reach < 2**31 else 2

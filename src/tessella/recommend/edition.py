@@ -125,14 +125,18 @@ class Edition:
     def titles(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Titles of items, by their ids or what stands for none; None where there is none."""
         found = np.full(ids.shape, None, object)
-        there = ids != (None if ids.dtype == object else -1)
-        named = ids[there]
-        if self.attributes is not None and len(named):
-            entries = self.entries_of(named.astype(np.str_) if ids.dtype == object else named)
-            texts = np.full(len(entries), None, object)
-            texts[entries >= 0] = self.attributes.values(TITLE, entries[entries >= 0])
-            found[there] = texts
+        entries = self.entries_at(ids)
+        there = entries >= 0
+        if self.attributes is not None:
+            found[there] = self.attributes.values(TITLE, entries[there])
         return found
+
+    def entries_at(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """The entry of each item of answers; -1 where there is none."""
+        there, named = named_in(ids)
+        entries = np.full(ids.shape, -1)
+        entries[there] = self.entries_of(named)
+        return entries
 
     def with_users(self, users: Users) -> "Edition":
         """The edition with other users."""
@@ -261,6 +265,14 @@ def changed(version: Version, change: Callable[[Index], Any]) -> Version:
     index = Index(version)
     change(index)
     return index._version
+
+
+def named_in(ids: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Where answers have an item, and the ids of these; no item is -1, None, or an empty text in a file."""
+    nothing = {"i": -1, "O": None, "U": ""}[ids.dtype.kind]
+    there: NDArray[np.bool_] = np.asarray(ids != nothing)
+    named = ids[there]
+    return there, named.astype(np.str_) if ids.dtype.kind == "O" else named
 
 
 def some_vectors(factors: NDArray[Any]) -> NDArray[Any] | None:

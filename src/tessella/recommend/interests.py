@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella._packing import LOW_HALF
+from tessella.recommend.edition import named_in
 from tessella.results import SearchResult
 from tessella.versions.version import Version
 
@@ -21,7 +22,7 @@ def merged(version: Version, found: list[SearchResult], k: int) -> SearchResult:
     ids = np.concatenate([each.ids for each in found], axis=1)
     scores = np.concatenate([each.scores for each in found], axis=1)
     n, width = ids.shape
-    rows = rows_of(version, ids)
+    rows = _rows_of(version, ids)
     query = np.repeat(np.arange(n), width)
     by_item = np.lexsort((-scores.ravel(), rows.ravel(), query))  # the best of each item first
     pairs = query[by_item] << 32 | (rows.ravel()[by_item] & LOW_HALF)
@@ -41,12 +42,10 @@ def merged(version: Version, found: list[SearchResult], k: int) -> SearchResult:
     return SearchResult(best_ids, best_scores, n_scored, certified)
 
 
-def rows_of(version: Version, ids: NDArray[Any]) -> NDArray[np.int64]:
+def _rows_of(version: Version, ids: NDArray[Any]) -> NDArray[np.int64]:
     """The row of each item, or -1 where there is none."""
     rows = np.full(ids.shape, -1)
-    there = ids != (None if ids.dtype == object else -1)
-    named = ids[there]
+    there, named = named_in(ids)
     if len(named):
-        values = named.astype(np.str_) if ids.dtype == object else named
-        rows[there] = version.rows_at(version.find(values))
+        rows[there] = version.rows_at(version.find(named))
     return rows

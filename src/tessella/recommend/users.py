@@ -68,6 +68,12 @@ class Users:
         rows = order[np.minimum(np.searchsorted(ordered, ids), len(order) - 1)]
         return np.where(self.ids[rows] == ids, rows, -1)
 
+    def row_of(self, user: int | str) -> int:
+        """The row of one id; one that is not there is refused."""
+        if type(user) is int and self._numbered and 0 <= user < len(self.ids):
+            return user
+        return int(self.rows_of(_checks.ids([user], 1, unique=False, name="users"))[0])
+
     def rows_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """The row of each id; one that is not there is refused."""
         rows = self.find(ids)

@@ -17,6 +17,7 @@ from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
 MOST_CODED_FOR = 2**14  # queries of a call whose few allowed items are coded for them
+FEW_APART = 1 / 8  # of the queries of a call, which are rather searched twice than all sorted
 MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget takes little memory
 
 How: TypeAlias = tuple[Method, Setting]
@@ -143,8 +144,23 @@ def _search_apart(
     threads: int | None,
     queries_per_call: int | None,
 ) -> tuple[SearchResult, int]:
-    """The answers to queries that have settings of their own: the engine takes one in a call, so alike go together."""
+    """The answers to queries that have settings of their own: the engine takes one in a call, so alike go together.
+
+    Where nearly all are alike, all are searched like them, in place, and the others again.
+    """
     how, own, row_filter = apart
+    counts = np.bincount(own, minlength=len(how))
+    usual = int(counts.argmax())
+    others = np.flatnonzero(own != usual)
+    if len(others) <= FEW_APART * len(own):
+        parts = _cut(0, len(queries), how[usual], queries_per_call)
+        found, refused = _search_many(version, queries, k, parts, row_filter, threads)
+        if len(others) and refused < 0:
+            left = Apart(how, own[others], row_filter.of_numbers(others))
+            again, refused = _search_apart(version, queries[others], k, left, threads, queries_per_call)
+            for name, theirs in again.arrays().items():
+                getattr(found, name)[others] = theirs
+        return found, refused
     order = np.argsort(own, kind="stable")
     own, queries, row_filter = own[order], queries[order], row_filter.of_numbers(order)
     ends = [*(np.flatnonzero(np.diff(own)) + 1).tolist(), len(own)]
@@ -167,6 +183,8 @@ def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[
         return version.planned[(k, 0, version.n_live // FEW_ALLOWED_SHARE)], None
     starts = row_filter.starts
     n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
+    if row_filter.allowed is not None and n_allowed <= few_allowed(version.n_live):
+        return version.planned[(k, 0, n_allowed)], None  # whatever the method, answers are exact
     if starts is None or len(starts) == 2:
         return version.planned[(k, 0 if starts is None else int(starts[1] - starts[0]), n_allowed)], None
     sizes = starts[1:] - starts[:-1]
@@ -185,7 +203,7 @@ def _together(
     """How many queries to search for in a call, if it depends on their filter."""
     if isinstance(row_filter, LazyFilter):
         return min(method.queries_per_call, row_filter.queries_at_once)
-    if row_filter is None or row_filter.allowed is None or row_filter.starts is not None:
+    if row_filter is None or row_filter.allowed is None:
         return None
     few = row_filter.n_allowed <= few_allowed(version.n_live)  # then a call codes them for all its queries
     return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if few else None

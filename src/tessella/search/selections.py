@@ -332,7 +332,7 @@ class Union:
         lists = [part.rows(version) for part in self.parts]
         if self.n_queries == 1:
             rows = np.concatenate([own for own, _ in lists])
-            return rows_less(rows, np.array([0, len(rows)]), without)
+            return rows_less(rows, np.array((0, len(rows))), without)
         starts = np.add.reduce([starts for _, starts in lists])
         rows = np.empty(int(starts[-1]), np.int64)
         at = starts[:-1].copy()  # where the next of each list goes
