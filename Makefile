@@ -45,6 +45,8 @@ $(INTEGRATIONS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@echo "Installing tessella and the libraries it has adapters for into $(INTEGRATIONS_VENV) ..."
 	@TESSELLA_REQUIRE_NATIVE=1 $(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable . \
 	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	@$(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --retries 0 'torch>=2.2' \
+	    --index-url https://download.pytorch.org/whl/cpu 2>/dev/null || true  # without CUDA's gigabytes, if that can be had
 	@$(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[integrations]' || \
 	    for library in $(INTEGRATIONS); do \
 	        $(INTEGRATIONS_VENV)/bin/pip install --quiet --disable-pip-version-check --editable ".[$$library]" || \

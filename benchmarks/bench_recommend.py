@@ -22,6 +22,7 @@ import sets
 from race import K
 
 import tessella as ts
+from tessella import _threads
 from tessella.paper import tie_aware_recall
 
 SHELVES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01, "thousandth": 0.001}  # the rest has others, of skewed sizes
@@ -282,6 +283,13 @@ def main() -> None:
             continue
         for figures in measured(Case.of(name, n_users, n_items, turns), parts):
             measure.record("recommend", figures, folder)
+    if EVERYONE in parts and not peers.IMPLICIT.installed:
+        print("\neveryone is left out: implicit is not installed")
+    elif EVERYONE in parts:
+        from all_users_implicit import everyone  # noqa: PLC0415
+
+        for figures in everyone(options.only, turns // 2, _threads.thread_count(None), quick=options.quick):
+            measure.record("recommend", {"part": EVERYONE, **figures}, folder)
     print(f"\n{time.perf_counter() - start:.0f} s in all")
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from conftest import DATA, NEEDS_DATA
 
 from tessella.integrations.implicit import ImplicitRecommender, from_implicit
 
@@ -269,3 +270,16 @@ def test_folding_in_is_recalculating(model):
         liked = USER_ITEMS[user]
         folded = whole.fold_in(liked.indices, liked.data, regularization=model.regularization, alpha=model.alpha)
         np.testing.assert_allclose(folded, model.recalculate_user(user, liked), atol=1e-5)
+
+
+@NEEDS_DATA
+@pytest.mark.parametrize("kind", [AlternatingLeastSquares, BayesianPersonalizedRanking, LogisticMatrixFactorization])
+def test_everybody_of_movielens_gets_what_implicit_recommends(kind):
+    users, items, ratings = np.loadtxt(DATA / "ml-100k" / "u.data", dtype=np.int64, usecols=(0, 1, 2)).T
+    rated = scipy.sparse.csr_matrix((ratings.astype(np.float32), (users - 1, items - 1)))
+    made = kind(factors=32, random_state=0, num_threads=1, iterations=5)
+    made.fit(rated, show_progress=False)
+    everybody = np.arange(rated.shape[0])
+    assert_same(ImplicitRecommender(made).recommend(everybody, rated), made.recommend(everybody, rated))
+    found = from_implicit(made, rated, method="exact").recommend_all(k=10)
+    assert_same((found.ids.astype(np.int32), found.scores), made.recommend(everybody, rated))
