@@ -89,10 +89,12 @@ class Case:
             best.append(-np.sort(-np.partition(scores, -n, axis=1)[:, -n:], axis=1))
         return np.concatenate(best)
 
-
-def recall(found: ts.SearchResult, true: np.ndarray) -> float:
-    """Tie-aware recall of the first lists."""
-    return float(np.mean(tie_aware_recall(found.ids, found.scores, true[: len(found.ids)])))
+    def recall(self, ids: np.ndarray, true: np.ndarray, added: np.ndarray | None = None) -> float:
+        """Tie-aware recall of lists for the first of those who are asked, by scores in float64."""
+        scores = measure.exact_scores(ids, self.factors.items, self.queries[: len(ids)])
+        if added is not None:
+            scores += np.where(ids >= 0, added[ids], 0)
+        return float(np.mean(tie_aware_recall(ids, scores, true[: len(ids)])))
 
 
 def unseen(case: Case, model: ts.Recommender) -> Figures:
@@ -104,7 +106,9 @@ def unseen(case: Case, model: ts.Recommender) -> Figures:
         "all": lambda: model.recommend(asked, K, exclude_seen=False, threads=1),
     }
     true, true_unseen = case.truth(unseen=False), case.truth()
-    recalls = {name: recall(call(), true_unseen if name == "recommend" else true) for name, call in calls.items()}
+    recalls = {
+        name: case.recall(call().ids, true_unseen if name == "recommend" else true) for name, call in calls.items()
+    }
     seconds = measure.alternate(calls, case.turns)
     ratios = {name: measure.median_ratio(seconds, "search", name) for name in ("recommend", "all")}
     rate = len(asked) / float(np.median(seconds["search"]))
@@ -133,7 +137,8 @@ def boosted(case: Case, plain: ts.Recommender) -> Figures:
     calls |= {name: call(weight) for name, weight in weights.items()}
     seconds = measure.alternate(calls, case.turns)
     for name, weight in weights.items():
-        got = recall(calls[name](), case.truth(unseen=False, added=weight * 0.5 ** (ages / HALF_LIFE)))
+        added = weight * 0.5 ** (ages / HALF_LIFE)
+        got = case.recall(calls[name]().ids, case.truth(unseen=False, added=added), added)
         ratio = measure.median_ratio(seconds, "search", name)
         wanted = None if name == "none" else BOOST_GOAL
         print(f"  one signal, boost of {name:<4} over search without it {ratio:.2f}"
@@ -167,7 +172,7 @@ def narrowed(case: Case, model: ts.Recommender) -> Figures:
             "flat": lambda flat=flat, some=some: flat.search(queries[:some], K),
         }
         true = case.truth(unseen=False, allowed=allowed)
-        recalls = {side: recall(calls[side](), true) for side in ("planned", "exact")}
+        recalls = {side: case.recall(calls[side]().ids, true) for side in ("planned", "exact")}
         seconds = measure.alternate(calls, case.turns)
         ratios = {side: measure.median_ratio(seconds, "flat", side) for side in recalls}
         print(
@@ -184,13 +189,13 @@ def folded_in(case: Case, model: ts.Recommender) -> Figures:
     """Fold in somebody who likes fifty items."""
     items, rng = case.factors.items, np.random.default_rng(0)
     likes = [rng.choice(len(items), N_LIKES, replace=False) for _ in range(10 * case.turns + 20)]
-    seconds, off = [], []
+    seconds, found = [], []
     for liked in likes:
         start = time.perf_counter()
-        found = model.fold_in(liked, regularization=0.01, alpha=20.0)
+        found.append(model.fold_in(liked, regularization=0.01, alpha=20.0))
         seconds.append(time.perf_counter() - start)
-        true = least_squares(items, liked, 0.01, 20.0)
-        off.append(float(np.abs(found - true).max() / np.abs(true).max()))
+    true = [least_squares(items, liked, 0.01, 20.0) for liked in likes]
+    off = [float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in zip(found, true, strict=True)]
     took = 1e3 * float(np.median(seconds[10:]))
     print(f"  fold in {N_LIKES} likes: {took:.3f} ms{measure.goal(took, most=FOLD_IN_GOAL)}, "
           f"at most {max(off):.1e} of the largest coordinate from least squares in float64")  # fmt: skip
@@ -223,8 +228,7 @@ def paged(case: Case, model: ts.Recommender) -> Figures:
     cursors = {reader: last_cursor(reader)[1] for reader in readers}
     pages, cursor = last_cursor(readers)
     pages.append(page(readers, cursor))
-    joined = (np.concatenate([getattr(one, part) for one in pages], axis=1) for part in ("ids", "scores"))
-    got = float(np.mean(tie_aware_recall(*joined, true)))
+    got = case.recall(np.concatenate([one.ids for one in pages], axis=1), true)
     calls: dict[str, Callable[[], object]] = {
         "first, one by one": lambda: [page(reader, None) for reader in readers],
         "tenth, one by one": lambda: [page(reader, cursors[reader]) for reader in readers],
