@@ -112,12 +112,14 @@ def test_the_page_on_performance_shows_goals_of_depth_and_filters(tmp_path, monk
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_in_pages_runs(page, capsys):
-    names = {}  # a page goes on where its last block ended
-    for block in python_blocks(page):
+def test_python_in_pages_runs_and_prints_what_it_says(page, capsys):
+    names, printed = {}, []  # a page goes on where its last block ended
+    for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), re.DOTALL):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102
+        out = capsys.readouterr().out
+        assert not said or out == said
+        printed += out.splitlines()
     said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
-    printed = capsys.readouterr().out.splitlines()
     assert printed[: len(said)] == said
 
 

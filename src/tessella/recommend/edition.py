@@ -98,7 +98,8 @@ class Edition:
         self.version.same_kind(ids)
         if not len(ids):
             return np.zeros((0, self.n_factors), np.float32)
-        return self.version.factors_at(self.version.positions_of(ids))[:, : self.n_factors]
+        factors = self.version.factors_at(self.version.positions_of(ids))
+        return factors if self.signals is None else np.ascontiguousarray(factors[:, : self.n_factors])
 
     def fold_in(
         self, ids: NDArray[Any], weights: ArrayLike | None, regularization: float, alpha: float
