@@ -54,12 +54,8 @@ def movielens(folder: Path) -> Movies:
         known[int(number)] = title, genres, int(released[-4:]) if released else None
     table = scipy.sparse.csr_matrix((np.ones(len(liked), np.float32), (users, items)))
     titles, genres, years = zip(*(known[number] for number in item_ids.tolist()), strict=True)
-    return Movies(
-        table,
-        user_ids.tolist(),
-        item_ids.tolist(),
-        {"title": list(titles), "genres": list(genres), "year": list(years)},
-    )
+    attributes = {"title": list(titles), "genres": list(genres), "year": list(years)}
+    return Movies(table, user_ids.tolist(), item_ids.tolist(), attributes)
 
 
 def made_up(n_users: int = 400, n_items: int = 600) -> Movies:
