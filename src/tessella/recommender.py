@@ -60,7 +60,7 @@ class Recommender:
     def __init__(self, edition: Edition) -> None:
         if not isinstance(edition, Edition):
             raise TypeError("a Recommender is made by Recommender.build(item_factors) or Recommender.load(path).")
-        self._edition = edition
+        self._edition = edition.ready()
         self._similar = Similar(edition.n_factors)
         self._writing = threading.Lock()
         _recommenders.add(self)
@@ -642,7 +642,7 @@ class Recommender:
 
     def _swap(self, after: Edition) -> None:
         """Let the next edition answer from now on."""
-        self._edition = after
+        self._edition = after.ready()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write everything to one file, whole or not at all.

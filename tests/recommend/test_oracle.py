@@ -273,3 +273,34 @@ def test_threads_blocks_and_planned_mode(threads, method, fastest):
         np.testing.assert_array_equal(alone.ids, one.ids[user])
         assert not np.isin(alone.ids, seen[user]).any()
         assert (genre[alone.ids] != "z").all()
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, ts.at_most(1, per="genre"), ts.at_most(2, per="tags"), ts.diversify(0.4, candidates=8)]),
+    st.booleans(),
+    st.sampled_from([None, {"year": {"from": 2}}]),
+    st.integers(1, 2),
+)
+def test_lists_for_each_user_give_what_each_alone_gets(seed, variety, text_ids, where, n_interests):
+    rng = np.random.default_rng(seed)
+    world = World(rng, 20, 4, n_interests, text_ids, signals=True)
+    world.change()
+    exclude, allow = ([world.some(world.order) for _ in world.user_ids] for _ in range(2))
+    weights = rng.integers(-2, 3, 4).astype(float)
+    filters = [{"exclude": exclude}, {"allow": allow}, {"exclude": exclude, "allow": allow}][rng.integers(3)]
+    options = {"variety": variety, "where": where, "exact": True}
+    together = world.model.recommend(world.user_ids, 3, boosts={"fresh": weights}, **filters, **options)
+    everybody = world.model.recommend_all(3, boosts={"fresh": weights}, progress=False, **filters, **options)
+    np.testing.assert_array_equal(everybody.ids, together.ids)
+    second = world.model.recommend(
+        world.user_ids, 3, boosts={"fresh": weights}, after=together.next, **filters, **options
+    )
+    for number, user in enumerate(world.user_ids):
+        own = {name: lists[number] for name, lists in filters.items()} | {"boosts": {"fresh": weights[number]}}
+        alone = world.model.recommend(user, 3, **own, **options)
+        np.testing.assert_array_equal(alone.ids, together.ids[number])
+        np.testing.assert_array_equal(alone.scores, together.scores[number])
+        following = world.model.recommend(user, 3, after=alone.next, **own, **options)
+        np.testing.assert_array_equal(following.ids, second.ids[number])

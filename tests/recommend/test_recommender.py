@@ -302,6 +302,17 @@ def test_tables(model):
         like.next  # noqa: B018
 
 
+def test_answers_can_be_pickled_without_their_model(model):
+    for found in (model.recommend(["ann", "bob"], k=5), model.recommend("ann"), model.similar("a", k=2)):
+        data = pickle.dumps(found)
+        assert len(data) < 3_000
+        again = pickle.loads(pickle.dumps(pickle.loads(data)))  # noqa: S301
+        assert str(again) == str(found)
+        assert again.lists() == found.lists()
+        if found.users is not None and found._next is not None:
+            assert again.next == found.next
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_tables_of_other_libraries(model, library):
     pytest.importorskip(library)

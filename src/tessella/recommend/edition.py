@@ -81,6 +81,12 @@ class Edition:
                 kept.popitem(last=False)
         return found
 
+    def ready(self) -> "Edition":
+        """The same, with what a question needs made before it comes."""
+        if self.users is not None:
+            self.seen_rows  # noqa: B018
+        return self
+
     def known_users(self) -> Users:
         """The users, who must be there."""
         if self.users is None:
@@ -91,15 +97,14 @@ class Edition:
         """Factors of all items, without their signals."""
         if not self.version.n_live:
             return np.zeros((0, self.n_factors), np.float32)
-        return self.version.factors_at(self.version.live_positions)[:, : self.n_factors]
+        return np.ascontiguousarray(self.version.factors_at(self.version.live_positions)[:, : self.n_factors])
 
     def item_vectors(self, ids: NDArray[Any]) -> NDArray[np.float32]:
         """Factors of items, which must be there."""
         self.version.same_kind(ids)
         if not len(ids):
             return np.zeros((0, self.n_factors), np.float32)
-        factors = self.version.factors_at(self.version.positions_of(ids))
-        return factors if self.signals is None else np.ascontiguousarray(factors[:, : self.n_factors])
+        return np.ascontiguousarray(self.version.factors_at(self.version.positions_of(ids))[:, : self.n_factors])
 
     def fold_in(
         self, ids: NDArray[Any], weights: ArrayLike | None, regularization: float, alpha: float

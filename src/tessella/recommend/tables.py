@@ -128,6 +128,15 @@ class Recommendations(SearchResult):
         arrow = _library("pyarrow")
         return arrow.table({name: arrow.array(_plain(values)) for name, values in self.columns().items()})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In a pickle, titles and the cursor go along, and not the model."""
+        titles = (
+            None if self._titles is None else dict(zip(self.ids.ravel().tolist(), self.titles.ravel(), strict=True))
+        )
+        cursor = None if self._next is None else self.next
+        arrays = tuple(self.arrays().values())
+        return _unpickled, (arrays, self.users, self.generation, self.version, titles, cursor, self._who)
+
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """The first rows as texts, under a head."""
         ids, scores = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
@@ -162,6 +171,27 @@ class Recommendations(SearchResult):
         )
         more = "".join(f"<p>{html.escape(row[0])}</p>" for row in rows if len(row) < len(head))
         return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _unpickled(
+    arrays: tuple[Any, ...],
+    users: NDArray[Any] | None,
+    generation: str,
+    version: int,
+    titles: dict[Any, Any] | None,
+    cursor: str | None,
+    who: str,
+) -> Recommendations:
+    def named(ids: NDArray[Any]) -> NDArray[Any]:
+        known = {} if titles is None else titles
+        return np.array([known[item] for item in ids.ravel().tolist()], object).reshape(ids.shape)
+
+    def following(_: SearchResult) -> str:
+        return cursor or ""
+
+    next_page = None if cursor is None else following
+    shown = None if titles is None else named
+    return Recommendations(SearchResult(*arrays), users, generation, version, shown, next_page, who)
 
 
 def _part(found: Recommendations, some: slice) -> Recommendations:
