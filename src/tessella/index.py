@@ -230,6 +230,7 @@ class Index:
         exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
+        user_ids: ArrayLike | None = None,
         out: Output = None,
         overwrite: bool = False,
         progress: bool | None = None,
@@ -250,11 +251,14 @@ class Index:
             As for `search`.
         exclude, allow
             As for `search`, for all users or for each of them. Another sparse matrix than CSR is turned into one first.
+        user_ids : array_like of shape (n_users,), default None
+            Whole numbers or texts, to be listed in the folder of `out`.
         out : path or callable, default None
             Where answers go. None returns them. A callable is called with the number of the first user of a block and
             their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
-            ids.npy, scores.npy, n_scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``; text ids
-            are texts of one width there, empty where there is no item.
+            ids.npy, scores.npy, n_scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``, and users.json, a
+            list of `user_ids`. If ids of items are texts, items.json lists them, and ids.npy holds their places in that
+            list. -1 is no item.
 
             Until the folder is whole its name ends in ``.partial``. After an interruption, a crash or a full disk,
             repeat the call to resume. It resumes if tessella's version, the index, n_users, k, the options (threads
@@ -273,7 +277,8 @@ class Index:
         Returns
         -------
         found : SearchResult, or None if `out` is a callable
-            Ids, scores, n_scored, certified; memory-mapped, for reading only, if `out` is a path.
+            Ids, scores, n_scored, certified; memory-mapped, for reading only, if `out` is a path. Text ids are then
+            looked up when they are read.
 
         Examples
         --------
@@ -302,6 +307,7 @@ class Index:
             method=method if exact is False else short_form(method, exact),
             exclude=exclude,
             allow=allow,
+            user_ids=None if user_ids is None else _checks.ids(user_ids, None, unique=False, name="user_ids"),
             out=out,
             overwrite=overwrite,
             progress=progress,

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,7 +27,19 @@ from tessella.versions.snapshot import snapshot
 RNG = np.random.default_rng(7)
 ITEMS = RNG.standard_normal((40, 6)).astype(np.float32)
 USERS = RNG.standard_normal((9, 6)).astype(np.float32)
-COMMANDS = ("build", "search", "search-all", "add", "update", "remove", "info", "explain", "verify", "reproduce")
+COMMANDS = (
+    "build",
+    "recommend",
+    "search",
+    "search-all",
+    "add",
+    "update",
+    "remove",
+    "info",
+    "explain",
+    "verify",
+    "reproduce",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -335,7 +348,7 @@ def test_info():
     assert lines["factors"] == "6"
     assert lines["ids"] == "texts"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
-    assert lines["format"] == "4"
+    assert lines["format"] == str(storage.FORMAT)
     assert lines["tessella"] == ts.__version__
     assert lines["schema"] == "Ternary(max_nonzeros=None), OneHot(), threshold 2.5"
     assert lines["search"].startswith("exact: ")
@@ -396,6 +409,8 @@ BAD = [
     (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
     (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
+    (("recommend", "nowhere", "--users", "1"), "nowhere cannot be used: no such file or directory."),
+    (("recommend", "pipe.npy", "--users", "1"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
     (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
@@ -531,7 +546,7 @@ def test_examples_in_help_are_right_usage():
     Path("seen.npz").touch()
     for command in COMMANDS[:-1]:  # reproduce would start to measure
         for line in good(command, "--help").split("Examples:\n")[1].splitlines():
-            arguments = re.split(r" [|&]", line.strip())[0].split()[1:]
+            arguments = shlex.split(re.split(r" [|&]", line.strip())[0])[1:]
             assert run(*arguments).exit_code in (0, 1), line
 
 

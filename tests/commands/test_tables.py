@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.commands import tables
+from tessella.commands import tables, writing
 
 FACTORS = np.array([[0.5, -1.0, 3e-7], [2.0, 0.1, 1e30]], np.float32)
+COLUMNS = ("user", "rank", "item", "score")
 TYPED = {"names": ["a", "b"], "numbers": [7, 12]}
 
 
@@ -108,6 +109,71 @@ def test_ids_beside_factors(tmp_path, kind):
         table = tables.read_factors(tmp_path / name)
         np.testing.assert_array_equal(table.factors, FACTORS)
         assert tables.as_ids(table.ids).tolist() == ids
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("kind", ["texts", "numbers", "long numbers", "none"])
+def test_many_users_are_left_in_files(tmp_path, monkeypatch, size, kind):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", size)
+    monkeypatch.setattr(tables, "_LINES_AT_ONCE", size)
+    factors = np.arange(21.0).reshape(7, 3) / 7
+    ids = {
+        "texts": ["a", "bé", "", "007", "c\n", "1", "x" * 50],
+        "numbers": list(range(7, 14)),
+        "long numbers": [2**62 + row for row in range(7)],
+        "none": None,
+    }[kind]
+    columns = {"v": factors.tolist()} | ({} if ids is None else {"id": ids})
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=4)
+    pq.write_table(
+        pa.table({"id": ids or list(range(7)), **{name: factors[:, at] for at, name in enumerate("xyz")}}),
+        tmp_path / "b.parquet",
+    )
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        names = [text or "-" for text in ids] if kind == "texts" else ids
+        rows = (
+            factors.tolist()
+            if ids is None
+            else [[name, *row] for name, row in zip(names, factors.tolist(), strict=True)]
+        )
+        csv.writer(file).writerows([["x", "y", "z"] if ids is None else ["id", "x", "y", "z"], *rows])
+    for name in ("a.parquet", "b.parquet", "a.csv"):
+        users, table = tables.open_users(tmp_path / name, 3, tmp_path), tables.read_factors(tmp_path / name, 3)
+        np.testing.assert_array_equal(np.float32(users.factors), table.factors)
+        np.testing.assert_array_equal(table.factors, factors.astype(np.float32))
+        if table.ids is None:
+            assert users.ids is None
+            continue
+        expected = tables.as_ids(table.ids).tolist()
+        assert users.ids[:].tolist() == expected
+        assert len(users.ids) == 7
+        for part in (slice(0, 0), slice(2, 5), slice(6, 9)):
+            assert users.ids[part].tolist() == expected[part]
+            assert users.ids[part].dtype.kind == tables.as_ids(table.ids).dtype.kind
+    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "b.parquet", "a.csv"}
+
+
+def test_lists_of_factors_are_as_long_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 1)
+    pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="has lists of 1 and of 2 factors, but all must be as long"):
+        tables.open_users(tmp_path / "a.parquet", None)
+
+
+def test_files_without_rows(tmp_path):
+    pq.write_table(pa.table({"id": pa.array([], pa.string()), "x": pa.array([], pa.float32())}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("id,x\n")
+    for name in ("a.parquet", "a.csv"):
+        assert tables.open_users(tmp_path / name, 1).factors.shape == (0, 1)
+        assert tables.read_factors(tmp_path / name, 1).factors.shape == (0, 1)
+
+
+def test_long_lists_of_ids_are_left_in_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 2)
+    for ids in (["7", "-3", "0"], ["7", "x", "ä", "007"], []):
+        (tmp_path / "ids.txt").write_text("".join(f"{name}\n" for name in ids), encoding="utf-8")
+        lines = tables.open_ids(tmp_path / "ids.txt", tmp_path)
+        assert lines[:].tolist() == tables.as_ids(ids).tolist()
 
 
 def test_numbers_in_a_column_of_texts_stay_texts(tmp_path):
@@ -271,7 +337,7 @@ def test_bad_seen_items(tmp_path, monkeypatch):
 
 def answers(ids, users=("u", "v")):
     scores = np.array([[2.5, -0.1], [1e-30, -np.inf]], np.float32)
-    return tables.UserAnswers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
+    return writing.UserAnswers(np.array(users), ts.SearchResult(ids, scores, np.array([2, 1]), np.array([True, False])))
 
 
 NUMBERED = answers(np.array([[4, 9], [7, -1]]), [0, 5])
@@ -288,24 +354,29 @@ def test_answers_are_written(tmp_path, found):
     ] * 2
     for suffix in ("csv", "jsonl", "npz", "parquet"):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([found, found]))
+        writing.writer(path)(path, iter([found, found]))
     with (tmp_path / "recs.csv").open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
-    assert tuple(header) == tables.COLUMNS
+    assert tuple(header) == COLUMNS
     assert [(*line[:3], np.float32(line[3])) for line in lines] == [
         (str(user), str(rank), str(item), score) for user, rank, item, score in expected
     ]
     objects = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
     assert [(*list(row.values())[:3], np.float32(row["score"])) for row in objects] == expected
-    assert all(tuple(row) == tables.COLUMNS for row in objects)
+    assert all(tuple(row) == COLUMNS for row in objects)
     table = pq.read_table(tmp_path / "recs.parquet")
-    assert tuple(table.column_names) == tables.COLUMNS
+    assert tuple(table.column_names) == COLUMNS
     assert table["score"].type == pa.float32()
     assert [tuple(row.values()) for row in table.to_pylist()] == expected
     with np.load(tmp_path / "recs.npz") as arrays:
-        assert set(arrays) == {"ids", "scores", "n_scored", "certified"}
-        missing = "" if found is NAMED else -1
-        assert arrays["ids"].tolist() == [[ids[0, 0], ids[0, 1]], [ids[1, 0], missing]] * 2
+        assert set(arrays) - {"items"} == {"users", "ids", "scores", "n_scored", "certified"}
+        assert arrays["users"].tolist() == users * 2
+        assert arrays["ids"].dtype == np.int64
+        assert (arrays["ids"] == -1).tolist() == [[False, False], [False, True]] * 2
+        named = np.append(arrays["items"].astype(object), None) if "items" in arrays else None
+        assert (found is NAMED) == (named is not None)
+        stored = arrays["ids"] if named is None else named[arrays["ids"]]
+        assert stored.tolist() == ids.tolist() * 2
         np.testing.assert_array_equal(arrays["scores"], np.concatenate([scores, scores]))
         assert arrays["certified"].tolist() == [True, False] * 2
 
@@ -314,11 +385,11 @@ def test_no_answers_are_written(tmp_path):
     empty = ts.Index.build(FACTORS).search(FACTORS[:0], 2)
     for suffix, size in (("csv", 1), ("jsonl", 0)):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
+        writing.writer(path)(path, iter([writing.UserAnswers(np.arange(0), empty)]))
         assert len(path.read_text().splitlines()) == size
     for suffix in ("npz", "parquet"):
         path = tmp_path / f"recs.{suffix}"
-        tables.writer(path)(path, iter([tables.UserAnswers(np.arange(0), empty)]))
+        writing.writer(path)(path, iter([writing.UserAnswers(np.arange(0), empty)]))
     assert pq.read_table(tmp_path / "recs.parquet").num_rows == 0
     with np.load(tmp_path / "recs.npz") as arrays:
         assert arrays["ids"].shape == (0, 2)
@@ -328,7 +399,7 @@ def test_no_answers_are_written(tmp_path):
 def test_scores_come_back_from_text(scores):
     given_scores = np.array([scores], np.float32)
     found = ts.SearchResult(np.zeros(given_scores.shape, np.int64), given_scores, np.zeros(1), np.ones(1))
-    texts = [row[3] for row in tables.rows(tables.UserAnswers(np.arange(1), found))]
+    texts = [row[3] for row in writing.UserAnswers(np.arange(1), found).rows()]
     assert [struct.pack("<f", float(text)) for text in texts] == [struct.pack("<f", score) for score in given_scores[0]]
 
 
@@ -336,7 +407,7 @@ def test_without_pyarrow_the_sentence_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     saved_npy(tmp_path / "a.npy", FACTORS)
     (tmp_path / "a.npy").rename(tmp_path / "a.parquet")
-    for call in (tables.read_factors, tables.writer):
+    for call in (tables.read_factors, writing.writer):
         with pytest.raises(ImportError, match=re.escape("pip install 'tessella[parquet]'")):
             call(tmp_path / "a.parquet")
 
@@ -345,7 +416,7 @@ def test_answers_are_not_written_to_any_suffix(tmp_path):
     with pytest.raises(
         ValueError, match=re.escape(".xlsx', but answers are written to .parquet, .csv, .jsonl or .npz.")
     ):
-        tables.writer(tmp_path / "recs.xlsx")
+        writing.writer(tmp_path / "recs.xlsx")
 
 
 def test_ids_must_be_lines_of_text(tmp_path):

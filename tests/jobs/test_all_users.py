@@ -104,12 +104,38 @@ def test_text_ids(tmp_path, k):
     found = index.search_all(USERS, k, exclude=SEEN)
     assert found.ids.dtype == object
     assert_same(found, expected)
-    index.search_all(USERS, k, exclude=SEEN, out=tmp_path / "recs")
+    stored = index.search_all(USERS, k, exclude=SEEN, out=tmp_path / "recs")
+    assert_same(stored, expected)
+    assert stored.ids.shape == expected.ids.shape
+    assert stored.ids.tolist() == expected.ids.tolist()
+    assert stored.ids[3].tolist() == expected.ids[3].tolist()
+    assert ((stored.ids == NAMES[0]) == (expected.ids == NAMES[0])).all()
     ids = np.load(tmp_path / "recs" / "ids.npy", mmap_mode="r")
-    assert ids.dtype.kind == "U"
+    assert ids.dtype == np.int64
+    items = json.loads((tmp_path / "recs" / "items.json").read_text())
+    assert items == index.ids.tolist()
     there = expected.scores > -np.inf
-    np.testing.assert_array_equal(ids, np.where(there, expected.ids, ""))
+    assert (ids[~there] == -1).all()
+    assert np.array(items, object)[ids[there]].tolist() == expected.ids[there].tolist()
     assert (k < 300) == there.all()
+
+
+@pytest.mark.parametrize("names", [[f"{row}\n\ud800" for row in range(50)], list(range(100, 150))])
+def test_users_are_listed_in_the_folder(index, tmp_path, names):
+    index.search_all(USERS, 2, user_ids=names, out=tmp_path / "recs")
+    assert json.loads((tmp_path / "recs" / "users.json").read_text()) == names
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES | {"users.json"}
+    index.search_all(USERS, 2, out=tmp_path / "recs", overwrite=True)
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+    with pytest.raises(ValueError, match="user_ids has 49 entries, but there are 50 users"):
+        index.search_all(USERS, 2, user_ids=names[1:], out=tmp_path / "others")
+
+
+def test_a_long_list_is_a_list(tmp_path, monkeypatch):
+    monkeypatch.setattr(answer_folder, "_IDS_AT_ONCE", 7)
+    for n in (0, 1, 7, 20):
+        answer_folder._write_list(tmp_path / "users.json", np.arange(n))
+        assert json.loads((tmp_path / "users.json").read_text()) == list(range(n))
 
 
 def test_the_folder_is_plain_numpy(index, tmp_path):
@@ -142,7 +168,7 @@ def test_no_users_no_answers(tmp_path, names):
     for users in (USERS[:0], tmp_path / "users.npy"):
         assert_same(index.search_all(users, 3), index.search(USERS[:0], 3))
     assert index.search_all(USERS[:0], 3, out=tmp_path / "recs").ids.shape == (0, 3)
-    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES
+    assert {path.name for path in (tmp_path / "recs").iterdir()} == FILES | ({"items.json"} if names else set())
     index.search_all(USERS[:0], 3, out=lambda *_: pytest.fail("there is nobody to answer"))
 
 
@@ -316,6 +342,16 @@ def test_an_interrupted_job_resumes(tmp_path, monkeypatch, blocks, options):
     assert answer_folder.users_done(tmp_path / "recs") == 0
 
 
+def test_a_job_resumes_with_the_same_user_ids_only(tmp_path):
+    names = [f"user {row}" for row in range(50)]
+    index = interrupted(tmp_path / "recs", user_ids=names)
+    for others in (None, names[::-1]):
+        with pytest.raises(ValueError, match="was begun with other users or filters"):
+            index.search_all(USERS, 5, user_ids=others, out=tmp_path / "recs")
+    index.search_all(USERS, 5, user_ids=names, out=tmp_path / "recs")
+    assert json.loads((tmp_path / "recs" / "users.json").read_text()) == names
+
+
 def test_it_can_be_interrupted_again_and_again(tmp_path):
     for round_ in range(1, 8):
         index = interrupted(tmp_path / "recs", 1)
@@ -475,7 +511,7 @@ def test_a_damaged_partial_folder_is_refused(tmp_path, what):
 def test_a_partial_folder_of_a_later_format(index, tmp_path):
     interrupted(tmp_path / "recs")
     edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=9))
-    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (9, not 2);")):
+    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (9, not 3);")):
         index.search_all(USERS, 5, out=tmp_path / "recs")
 
 

@@ -1,5 +1,6 @@
 """Recommender: what it holds, how it changes, its file, its tables, and a sentence for whatever is wrong."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -193,11 +194,12 @@ def test_files_of_an_index_and_of_a_recommender_are_told_apart(model, tmp_path):
 
 def test_all_users_into_a_folder_resume_and_a_function(model, tmp_path):
     found = model.recommend_all(k=2, out=tmp_path / "recs", where={"year": {"to": 2000}}, progress=False)
-    assert isinstance(found.ids, np.memmap)
+    assert isinstance(found.scores, np.memmap)
     wanted = model.recommend(model.user_ids, k=2, where={"year": {"to": 2000}})
-    assert np.where(found.ids == "", None, found.ids).tolist() == wanted.ids.tolist()
+    assert found.ids.tolist() == wanted.ids.tolist()
     assert found.titles.tolist() == wanted.titles.tolist()
-    assert str(found) == str(wanted)
+    assert (repr(found), found.lists()) == (repr(wanted), wanted.lists())
+    assert json.loads((tmp_path / "recs" / "users.json").read_text()) == ["ann", "bob", "cy"]
     assert model.recommend(model.user_ids, k=1, after=found.next).ids.tolist() == [["d"], ["d"], ["d"]]
     blocks = []
     assert model.recommend_all(k=2, out=lambda first, part: blocks.append((first, part)), progress=False) is None

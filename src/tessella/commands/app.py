@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from tessella import __version__
 from tessella.commands.edit import add, build, remove, update
 from tessella.commands.inspect import explain, info, verify
+from tessella.commands.recommend import recommend
 from tessella.commands.reproduce import reproduce
 from tessella.commands.search import search, search_all
 
@@ -23,13 +24,21 @@ INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a 
 WRITTEN = {  # by which parameter a command names what it writes
     "build": "output",
     "search": "output",
+    "recommend": "output",
     "search-all": "out",
     "add": "index",
     "update": "index",
     "remove": "index",
     "reproduce": "out",
 }
-IN_THE_SHELL = {"overwrite=True": "--overwrite", "method=tessella.LearnedTiles()": "--method tiles"}
+IN_THE_SHELL = {
+    "overwrite=True": "--overwrite",
+    "method=tessella.LearnedTiles()": "--method tiles",
+    "load it with Recommender.load": "it can be asked with recommend and search, and changed in Python",
+    "pass vectors, or what a user liked as liked=": "pass what somebody liked with --liked",
+    "build it with attributes": "build it with --attributes",
+    "build it with signals": "build it with --signals",
+}
 
 
 class _UnprintedError(OSError):
@@ -160,6 +169,7 @@ def _show_version(wanted: bool) -> None:
     epilog=_examples(
         "tessella build items.npy -o items.tessella",
         "tessella search items.tessella users.npy -k 10 -o recs.csv",
+        "tessella recommend model.tessella --users 17,4711",
         "tessella add items.tessella more.npy --ids more-ids.txt",
     )
 )
@@ -181,6 +191,15 @@ for command, *lines in (
         "tessella build items.csv -o items.tessella --ids ids.txt --overwrite",
         "tessella build items.npy -o items.tessella --queries users.npy",
         "tessella build items.npy -o items.tessella --method exact",
+        "tessella build items.npy -o model.tessella --users users.npy --seen seen.csv",
+        "tessella build items.npy -o model.tessella --attributes movies.parquet",
+    ),
+    (
+        recommend,
+        "tessella recommend model.tessella --users 17,4711",
+        'tessella recommend model.tessella --users 17 --where \'{"genre": "comedy"}\'',
+        "tessella recommend model.tessella --liked 50,181 -k 5",
+        "tessella recommend model.tessella --all-users -o recs.parquet",
     ),
     (
         search,
@@ -192,6 +211,7 @@ for command, *lines in (
         search_all,
         "tessella search-all items.tessella users.npy --out recs",
         "tessella search-all items.tessella users.npy --out recs --exclude seen.npz",
+        "tessella search-all items.tessella users.parquet --out recs.parquet",
     ),
     (add, "tessella add items.tessella more.npy --ids more-ids.txt"),
     (update, "tessella update items.tessella changed.npy --ids changed-ids.txt"),

@@ -2,15 +2,77 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from tessella import _files
+from tessella import _checks, _files
 from tessella.commands import tables
+from tessella.commands.spool import Lines, Numbered
+from tessella.commands.writing import Titles
 from tessella.index import Index
+from tessella.recommend import storage as recommenders
+from tessella.recommender import Recommender
+from tessella.versions import storage
+from tessella.versions.snapshot import restore
+
+
+class Items(NamedTuple):
+    """The items to search, and what gives their titles if they have any."""
+
+    searched: Index
+    titles: Titles | None
+
+
+class Users(NamedTuple):
+    """The factors of users, in their file or a nameless one, and what users are called."""
+
+    factors: NDArray[Any]
+    ids: NDArray[Any] | Lines | None
+    name: str  # of the file
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    @property
+    def names(self) -> NDArray[Any] | Lines | Numbered:
+        """Their ids, or their rows."""
+        return Numbered(len(self)) if self.ids is None else self.ids
+
+    def block(self, some: slice) -> NDArray[np.float32]:
+        """Checked factors of some users."""
+        return _checks.block(self.factors, some, self.name)
+
+    def check(self) -> None:
+        """Refuse bad factors, before the first search."""
+        for some in _checks.row_blocks(self.factors):
+            self.block(some)
+
+
+def load(path: Path, *, mmap: bool = False) -> Index | Recommender:
+    """The index or the recommender in a file."""
+    arrays, facts = storage.read(path, mmap=mmap)
+    if facts.get("kind") == recommenders.KIND:
+        return Recommender(recommenders.unpacked(arrays, facts, str(path)))
+    return Index(restore(arrays, facts, str(path)))
+
+
+def titles_of(recommender: Recommender) -> Titles | None:
+    """What gives titles by ids, if items have any."""
+    edition = recommender._edition
+    return edition.titles if edition.titled else None
+
+
+def load_items(path: Path) -> Items:
+    """The items in the file of an index or a recommender, to search with vectors of one's own."""
+    loaded = load(path)
+    if isinstance(loaded, Index):
+        return Items(loaded, None)
+    if loaded._edition.signals is not None:
+        raise ValueError(f"{path} has signals, which a plain search would take for factors; use tessella recommend.")
+    return Items(loaded.index, titles_of(loaded))
 
 
 def check_place(path: Path, overwrite: bool) -> None:
@@ -60,9 +122,23 @@ def has_texts(index: Index) -> bool:
     return index.ids.dtype.kind == "U"
 
 
-def names_of(table: tables.Table) -> NDArray[Any]:
-    """What users are called: their ids, or their rows."""
-    return np.arange(len(table.factors)) if table.ids is None else tables.as_ids(table.ids)
+def open_users(path: Path, ids: Path | None, n_factors: int | None, folder: Path | None) -> Users:
+    """Factors of users, and ids from a file of their own or beside the factors; `folder` has room for copies."""
+    table = tables.open_users(path, n_factors, folder)
+    listed = table.ids if ids is None else tables.open_ids(ids, folder)
+    if listed is not None and len(listed) != len(table.factors):
+        raise ValueError(f"{ids or path} has {len(listed):,} ids, but {path} has {len(table.factors):,} users.")
+    return Users(table.factors, listed, str(path))
+
+
+def read_allowed(index: Index, path: Path | None) -> NDArray[Any] | None:
+    """Ids of the items that may be recommended; None if all may."""
+    if path is None:
+        return None
+    ids = tables.as_ids(tables.read_ids(path), texts=has_texts(index))
+    if not any(item in index for item in ids.tolist()):
+        raise ValueError(f"{path} names no item of the index, so nothing could be recommended.")
+    return ids
 
 
 def replace(path: Path, index: Index) -> None:

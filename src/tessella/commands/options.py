@@ -48,6 +48,18 @@ COLUMNS = Annotated[
         show_default=False,
     ),
 ]
+USER_IDS = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ids of the users, one a line, in the order of their factors. Without, ids are those beside the factors, "
+        "or row numbers from 0.",
+        show_default=False,
+    ),
+]
+ALLOW = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Recommend only these items: a file of ids, one a line.", show_default=False),
+]
 REACH = Annotated[
     float | None,
     typer.Option(

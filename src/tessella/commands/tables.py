@@ -1,13 +1,12 @@
-"""Tables in files, for the command line: factors, ids and seen items in, answers out."""
+"""Tables in files, for the command line: factors, ids and seen items."""
 
 import array
 import contextlib
 import csv
 import importlib
 import itertools
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -16,11 +15,12 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from tessella import _checks, _files
-from tessella.results import SearchResult
+from tessella.commands.spool import Lines, LineSpool, Spool, is_whole_number
 
-COLUMNS = ("user", "rank", "item", "score")
+ROWS_AT_ONCE = 8192
+_LINES_AT_ONCE = 1024
+_NO_PARQUET = "it is no Parquet file, or is damaged"
 _NO_NPY = "it is no .npy file, is damaged, or holds Python objects"
-_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class Table(NamedTuple):
@@ -38,19 +38,26 @@ class Table(NamedTuple):
     ids: NDArray[Any] | list[str] | None
 
 
-class UserAnswers(NamedTuple):
-    """The answers to some users.
+class Users(NamedTuple):
+    """What a file says of many users, left in it or in a nameless one.
 
     Attributes
     ----------
-    users : ndarray of shape (n,)
-        Row numbers or ids of the users.
-    found : SearchResult
-        A row for each of them.
+    factors : ndarray of shape (n, n_factors)
+        Of any type, yet to be checked; memory-mapped unless the file is an .npz.
+    ids : ndarray of shape (n,), Lines, or None
+        Their ids, if the file has any.
     """
 
-    users: NDArray[Any]
-    found: SearchResult
+    factors: NDArray[Any]
+    ids: NDArray[Any] | Lines | None
+
+
+class _Block(NamedTuple):
+    """Some rows of a file: their factors, and ids if it has any."""
+
+    factors: NDArray[Any]
+    ids: NDArray[Any] | list[str] | None
 
 
 def read_factors(path: Path, n_factors: int | None = None) -> Table:
@@ -63,11 +70,9 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
     n_factors : int, default None
         How many columns of factors there must be; None takes any number.
     """
-    reader = _by_suffix(_READERS, path, "factors are read from")
-    _files.check_readable(path)
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty.")
-    factors, ids = reader(path)
+    blocks = list(_opened_blocks(path))
+    factors = blocks[0].factors if len(blocks) == 1 else np.concatenate([block.factors for block in blocks])
+    ids = _joined([block.ids for block in blocks])
     if factors.ndim != 2:
         raise ValueError(
             f"{path} holds an array of shape {factors.shape}, but factors have two dimensions: a row for each item or "
@@ -80,76 +85,96 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
     return Table(_checks.all_factors(factors, str(path), n_factors), ids)
 
 
-def open_factors(path: Path, n_factors: int) -> NDArray[Any]:
-    """The factors in a file without their ids; those in a .npy file stay there, of any type and yet to be checked."""
-    if path.suffix.lower() != ".npy" or not path.stat().st_size:
-        return read_factors(path, n_factors).factors
-    _files.check_readable(path)
-    with _opened(path, _NO_NPY):
-        factors = np.lib.format.open_memmap(path, mode="r")
-    return _checks.factors(factors, str(path), n_factors)
+def open_users(path: Path, n_factors: int | None, folder: Path | None = None) -> Users:
+    """The factors in a file, and their ids if it has any; memory does not grow with the file, unless it is an .npz.
+
+    Parameters
+    ----------
+    path : Path
+        A .npy file, which is memory-mapped, or a .csv or .parquet file, whose rows are copied to a nameless file, or an
+        .npz file, which is read.
+    n_factors : int or None
+        How many columns of factors there must be; None takes any number.
+    folder : Path, default None
+        Where there is room for a nameless file; None takes the system's folder for such.
+    """
+    if path.suffix.lower() in (".npy", ".npz"):
+        (block,) = _opened_blocks(path, mapped=True)
+        factors, ids = block.factors, block.ids
+        checked = None if ids is None else _checks.ids(ids, len(factors), unique=False)
+        return Users(_checks.factors(factors, str(path), n_factors), checked)
+    rows, numbers, lines = Spool(folder), Spool(folder), LineSpool(folder, texts=path.suffix.lower() == ".parquet")
+    n, width, kind, ids_of = 0, 0, np.dtype(np.float64), ""
+    for part, given in _opened_blocks(path):
+        kind, width = (part.dtype, part.shape[1]) if not n else (kind, width)
+        rows.add(part.astype(kind, copy=False))
+        n += len(part)
+        ids = _checks.ids(given, None, unique=False) if isinstance(given, np.ndarray) else given
+        if ids is not None and len(ids):
+            if isinstance(ids, np.ndarray) and ids.dtype.kind == "i":
+                ids_of = "numbers"
+                numbers.add(ids)
+            else:
+                ids_of = "texts"
+                lines.add(map(str, ids))
+    factors = _checks.factors(rows.mapped(kind, (n, width)), str(path), n_factors)
+    if not ids_of:
+        return Users(factors, None)
+    return Users(factors, numbers.mapped(np.int64, (n,)) if ids_of == "numbers" else lines.lines())
 
 
 def read_ids(path: Path) -> list[str]:
     """The ids in a text file, one a line."""
+    return list(_id_lines(path))
+
+
+def open_ids(path: Path, folder: Path | None = None) -> Lines:
+    """The ids in a text file, one a line, in memory that does not grow with their number."""
+    spool, ids = LineSpool(folder, texts=False), _id_lines(path)
+    while some := list(itertools.islice(ids, ROWS_AT_ONCE)):
+        spool.add(some)
+    return spool.lines()
+
+
+def _id_lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig") as file:
-            ids = [line.removesuffix("\n") for line in file]
+            for number, line in enumerate(file, 1):
+                text = line.removesuffix("\n")
+                if not text:
+                    raise ValueError(f"{path} has an empty line {number}, but every line is an id.")
+                if text.endswith("\0"):
+                    raise ValueError(f"{path} holds {text!r}, but texts may not end in a NUL character.")
+                yield text
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text in UTF-8: {error}.") from None
-    if "" in ids:
-        raise ValueError(f"{path} has an empty line {ids.index('') + 1}, but every line is an id.")
-    return ids
 
 
 def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any]:
     """Ids of one kind. A list becomes int64 if all of it can, and `texts` does not forbid it; an array has its kind."""
     if isinstance(ids, np.ndarray):
         return ids
-    if not texts and all(_WHOLE_NUMBER.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in ids):
+    if not texts and all(map(is_whole_number, ids)):
         return np.array([int(text) for text in ids], np.int64)
     return _checks.ids(ids, None, unique=False)
 
 
-def read_seen(path: Path, shape: tuple[int, int], what: str) -> Any:
+def read_seen(path: Path, shape: tuple[int | None, int], what: str) -> Any:
     """The sparse matrix of users x items that `scipy.sparse.save_npz` wrote, by rows."""
     _files.check_readable(path)
-    with _opened(path, "it is no sparse matrix of scipy.sparse.save_npz, or is damaged") as file:
+    with opened(path, "it is no sparse matrix of scipy.sparse.save_npz, or is damaged") as file:
         matrix = scipy.sparse.load_npz(file)
         if hasattr(matrix, "check_format"):
             matrix.check_format()  # a damaged one could crash the conversion
         by_rows = scipy.sparse.csr_array(matrix)
-    if by_rows.shape != shape:
-        raise ValueError(f"{path} has shape {by_rows.shape}, but must have shape {shape}: {what}.")
+    wanted = (by_rows.shape[0] if shape[0] is None else shape[0], shape[1])
+    if by_rows.shape != wanted:
+        raise ValueError(f"{path} has shape {by_rows.shape}, but must have shape {wanted}: {what}.")
     return by_rows
 
 
-def writer(path: Path) -> Callable[[Path, Iterator[UserAnswers]], None]:
-    """The function that writes answers, at least one part of them, to a file with the suffix of `path`."""
-    write: Callable[[Path, Iterator[UserAnswers]], None] = _by_suffix(_WRITERS, path, "answers are written to")
-    if write is _write_parquet:
-        _arrow()
-    return write
-
-
-def write_rows(file: IO[str], answers: Iterable[UserAnswers], delimiter: str) -> None:
-    """Write answers as lines of text, under a line of column names."""
-    lines = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    for number, part in enumerate(answers):
-        lines.writerows([] if number else [COLUMNS])  # not before the first search, which may refuse its input
-        lines.writerows(rows(part))
-
-
-def rows(answers: UserAnswers) -> Iterator[tuple[Any, int, Any, str]]:
-    """User, rank, item and score of every answer there is.
-
-    As text a score has the fewest digits that tell it from other float32 numbers.
-    """
-    columns = _columns(answers)
-    return zip(*(values.tolist() for values in (*columns[:3], columns[3].astype(np.str_))), strict=True)
-
-
-def _by_suffix(choices: dict[str, Any], path: Path, what: str) -> Any:
+def by_suffix(choices: dict[str, Any], path: Path, what: str) -> Any:
+    """What the suffix of a path chooses; a sentence that lists the suffixes if there is no such choice."""
     choice = choices.get(path.suffix.lower())
     if choice is None:
         *most, last = choices
@@ -157,26 +182,54 @@ def _by_suffix(choices: dict[str, Any], path: Path, what: str) -> Any:
     return choice
 
 
+def _opened_blocks(path: Path, *, mapped: bool = False) -> Iterator[_Block]:
+    """The rows of a file, some at a time; a .npy file may be left where it is."""
+    reader = by_suffix(_READERS, path, "factors are read from")
+    _files.check_readable(path)
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty.")
+    if reader is _read_npy and mapped:
+        with opened(path, _NO_NPY):
+            return iter([_Block(np.lib.format.open_memmap(path, mode="r"), None)])
+    blocks: Iterator[_Block] = reader(path)
+    return blocks
+
+
+def _joined(parts: list[NDArray[Any] | list[str] | None]) -> NDArray[Any] | list[str] | None:
+    """The ids of all blocks."""
+    if parts[0] is None:
+        return None
+    if isinstance(parts[0], list):
+        return [text for part in parts if part is not None for text in part]
+    return np.concatenate([part for part in parts if part is not None])
+
+
 @contextlib.contextmanager
-def _opened(path: Path, reason: str) -> Iterator[IO[bytes]]:
+def opened(path: Path, reason: str) -> Iterator[IO[bytes]]:
     """An open file, and one sentence for whatever a reader raises if it is not what it should be."""
-    with path.open("rb") as file:
-        try:
-            yield file
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{path} cannot be read: {reason}.") from error
+    with path.open("rb") as file, _reading(path, reason):
+        yield file
 
 
-def _read_npy(path: Path) -> tuple[NDArray[Any], None]:
-    with _opened(path, _NO_NPY) as file:
-        return np.lib.format.read_array(file, allow_pickle=False), None
+@contextlib.contextmanager
+def _reading(path: Path, reason: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read: {reason}.") from error
 
 
-def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read_npy(path: Path) -> Iterator[_Block]:
+    with opened(path, _NO_NPY) as file:
+        factors = np.lib.format.read_array(file, allow_pickle=False)
+    yield _Block(factors, None)
+
+
+def _read_npz(path: Path) -> Iterator[_Block]:
     with (
-        _opened(path, "it is no .npz file, is damaged, or holds Python objects") as file,
+        opened(path, "it is no .npz file, is damaged, or holds Python objects") as file,
         np.load(file, allow_pickle=False) as arrays,
     ):
         names = [name for name in arrays.files if name != "ids"]
@@ -185,33 +238,40 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
         factors = None if name is None else np.asarray(arrays[name])
     if factors is None:
         raise ValueError(f"{path} holds the arrays {', '.join(names)}; name the one with factors `factors`.")
-    return factors, ids
+    yield _Block(factors, ids)
 
 
-def _read_csv(path: Path) -> tuple[NDArray[Any], list[str] | None]:
-    values, ids = array.array("d"), list[str]()
-    n_rows, width, n_ids, first = 0, 0, 0, 0
-    for line, fields in _csv_lines(path):
-        if not first:
-            first, width = line, len(fields)
-            if _is_header(path, fields):
-                n_ids = int(_id_column(path, fields[:1], fields) is not None)
-                continue
+def _read_csv(path: Path) -> Iterator[_Block]:
+    lines = csv_lines(path)
+    first, names = next(lines, (0, []))
+    n_ids = 0
+    if names and _is_header(path, names):
+        n_ids = int(_id_column(path, names[:1], names) is not None)
+    elif names:
+        lines = itertools.chain([(first, names)], lines)
+    some = list(itertools.islice(lines, _LINES_AT_ONCE))
+    yield _csv_block(path, some, first, len(names), n_ids)  # a file without rows has one block, too
+    while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
+        yield _csv_block(path, some, first, len(names), n_ids)
+
+
+def _csv_block(path: Path, lines: list[tuple[int, list[str]]], first: int, width: int, n_ids: int) -> _Block:
+    values = array.array("d")
+    for line, fields in lines:
         if len(fields) != width:
             raise ValueError(f"{path} has {len(fields)} columns in line {line}, but {width} in line {first}.")
+        if n_ids and not fields[0]:
+            raise ValueError(f"{path} has no id in line {line}.")
         try:
             values.extend(map(_number, fields[n_ids:]))
         except ValueError as error:
             raise ValueError(f"{path} cannot be read in line {line}: {error}.") from None
-        if n_ids:
-            if not fields[0]:
-                raise ValueError(f"{path} has no id in line {line}.")
-            ids.append(fields[0])
-        n_rows += 1
-    return np.array(values).reshape(n_rows, width - n_ids), ids if n_ids else None
+    ids = [fields[0] for _, fields in lines] if n_ids else None
+    return _Block(np.array(values).reshape(len(lines), width - n_ids), ids)
 
 
-def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV file that are not empty, and their numbers."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         try:
@@ -255,7 +315,7 @@ def _id_column(path: Path, may_be: list[str], names: list[str]) -> str | None:
     return found
 
 
-def _arrow() -> tuple[Any, Any, Any]:
+def arrow_parts() -> tuple[Any, Any, Any]:
     """The parts of pyarrow in use; it is imported by those only who need it."""
     try:
         arrow, compute, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
@@ -264,77 +324,69 @@ def _arrow() -> tuple[Any, Any, Any]:
     return arrow, compute, parquet
 
 
-def _read_parquet(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    arrow, compute, parquet = _arrow()
-    with _opened(path, "it is no Parquet file, or is damaged") as file:
-        table = parquet.read_table(file)
-    id_column = _id_column(path, table.column_names, table.column_names)
-    _refuse_missing(path, table.columns)
-    ids = None if id_column is None else np.array(table[id_column].to_pylist())
-    columns = [table[name].combine_chunks() for name in table.column_names if name != id_column]
-    lists = arrow.ListArray, arrow.LargeListArray, arrow.FixedSizeListArray
-    width = len(columns)
-    if width == 1 and isinstance(columns[0], lists):
-        lengths = np.unique(compute.list_value_length(columns[0]))
-        if len(lengths) > 1:
-            raise ValueError(f"{path} has lists of {lengths[0]} and of {lengths[-1]} factors, but all must be as long.")
-        columns, width = [columns[0].flatten()], int(lengths[0]) if len(lengths) else 0
-        _refuse_missing(path, columns)
-    numbers = arrow.types.is_integer, arrow.types.is_floating
-    other = [column.type for column in columns if not any(holds(column.type) for holds in numbers)]
+def open_parquet(path: Path, names: list[str] | None = None) -> tuple[Any, Iterator[Any]]:
+    """The schema of a Parquet file, and some of its rows after others: all columns, or those that are named."""
+    parquet = arrow_parts()[2]
+    with _reading(path, _NO_PARQUET):
+        table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
+
+    def batches() -> Iterator[Any]:
+        rows = table.iter_batches(ROWS_AT_ONCE, columns=names)
+        with table:
+            while True:
+                with _reading(path, _NO_PARQUET):
+                    batch = next(rows, None)
+                if batch is None:
+                    return
+                yield batch
+
+    return table.schema_arrow, batches()
+
+
+def _read_parquet(path: Path) -> Iterator[_Block]:
+    arrow, compute, _ = arrow_parts()
+    schema, batches = open_parquet(path)
+    id_column = _id_column(path, schema.names, schema.names)
+    listed, widths = _kind_of_factors(path, schema, id_column)
+    batch = next(batches, arrow.RecordBatch.from_pylist([], schema))  # a file without rows has one block, too
+    while batch is not None:
+        refuse_missing(path, batch.columns)
+        ids = None if id_column is None else np.array(batch.column(id_column).to_pylist())
+        parts = [batch.column(name) for name in schema.names if name != id_column]
+        width = len(parts)
+        if listed:
+            widths |= set(np.unique(compute.list_value_length(parts[0])).tolist())
+            if len(widths) > 1:
+                raise ValueError(
+                    f"{path} has lists of {min(widths)} and of {max(widths)} factors, but all must be as long."
+                )
+            parts, width = [parts[0].flatten()], max(widths, default=0)
+            refuse_missing(path, parts)
+        stacked = np.stack([np.asarray(part) for part in parts], axis=1)
+        yield _Block(stacked.reshape(len(batch), width), ids)
+        batch = next(batches, None)
+
+
+def _kind_of_factors(path: Path, schema: Any, id_column: str | None) -> tuple[bool, set[int]]:
+    """Whether factors are lists, and how long these are if the file says so."""
+    types = arrow_parts()[0].types
+    columns = [schema.field(name).type for name in schema.names if name != id_column]
+    are_lists = types.is_list, types.is_large_list, types.is_fixed_size_list
+    listed = len(columns) == 1 and any(is_list(columns[0]) for is_list in are_lists)
+    held = [columns[0].value_type] if listed else columns
+    other = [kind for kind in held if not (types.is_integer(kind) or types.is_floating(kind))]
     if other or not columns:
         raise ValueError(
             f"{path} has {f'a column of {other[0]}' if other else 'no factors'}, but needs, beside `id`, "
             "one column of lists of numbers or some columns of numbers."
         )
-    return np.stack([np.asarray(column) for column in columns], axis=1).reshape(len(table), width), ids
+    return listed, {columns[0].list_size} if listed and types.is_fixed_size_list(columns[0]) else set()
 
 
-def _refuse_missing(path: Path, columns: list[Any]) -> None:
+def refuse_missing(path: Path, columns: list[Any]) -> None:
+    """Refuse columns with missing values."""
     if any(column.null_count for column in columns):
         raise ValueError(f"{path} has missing values, but every id and every factor must be there.")
 
 
-def _columns(answers: UserAnswers) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.float32]]:
-    """User, rank, item and score of every answer there is."""
-    ids, scores = answers.found.ids, answers.found.scores
-    there = scores > -np.inf
-    users, ranks = np.nonzero(there)
-    return answers.users[users], ranks + 1, ids[there], scores[there]
-
-
-def _write_csv(path: Path, answers: Iterator[UserAnswers]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, answers, ",")
-
-
-def _write_jsonl(path: Path, answers: Iterator[UserAnswers]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for part in answers:
-            for *values, score in rows(part):
-                file.write(json.dumps(dict(zip(COLUMNS, (*values, float(score)), strict=True))) + "\n")
-
-
-def _write_npz(path: Path, answers: Iterator[UserAnswers]) -> None:
-    parts = [part.found.arrays() for part in answers]
-    found = {name: np.concatenate([part[name] for part in parts]) for name in SearchResult.FIELDS}
-    if found["ids"].dtype == object:  # texts, and None where there is no item: files hold no objects
-        found["ids"] = np.where(found["scores"] > -np.inf, found["ids"], "").astype(np.str_)
-    with path.open("wb") as file:
-        np.savez(file, **found)  # type: ignore[arg-type]
-
-
-def _write_parquet(path: Path, answers: Iterator[UserAnswers]) -> None:
-    arrow, _, parquet = _arrow()
-    first = next(answers)
-    kinds = [arrow.int64() if array.dtype.kind == "i" else arrow.string() for array in (first.users, first.found.ids)]
-    types = (kinds[0], arrow.int32(), kinds[1], arrow.float32())
-    schema = arrow.schema(list(zip(COLUMNS, types, strict=True)))
-    with path.open("wb") as file, parquet.ParquetWriter(file, schema) as table:
-        for part in itertools.chain([first], answers):
-            columns = [values.tolist() for values in _columns(part)]
-            table.write_table(arrow.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema))
-
-
 _READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
-_WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl, ".npz": _write_npz}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from tessella import _checks, _files
 from tessella._threads import cut
 from tessella.jobs import answer_folder
 from tessella.jobs.progress import bar
+from tessella.jobs.stored_texts import StoredTexts, numbers_in
 from tessella.results import SearchResult
 from tessella.retrieval.plan import METHODS, Method
 from tessella.search.filters import Given, given, same_filter
@@ -36,16 +37,21 @@ class Users:
     exclude: Given | None
     allow: Given | None
     name: str  # what sentences call the factors
+    ids: answer_folder.Listed | None = None
 
     @classmethod
-    def of(cls, version: Version, user_factors: Any, exclude: Any, allow: Any) -> "Users":
+    def of(
+        cls, version: Version, user_factors: Any, exclude: Any, allow: Any, ids: answer_folder.Listed | None
+    ) -> "Users":
         """Users as they were given; what cannot be seen without a look at every row is left to `check`."""
         name = "user_factors"
         if isinstance(user_factors, str | os.PathLike):
             user_factors, name = _mapped(user_factors), os.fspath(user_factors)
         factors = _checks.factors(user_factors, name, version.fitted.n_factors)
         n = len(factors)
-        return cls(factors, given(version, exclude, "exclude", n), given(version, allow, "allow", n), name)
+        if ids is not None and len(ids) != n:
+            raise ValueError(f"user_ids has {len(ids)} entries, but there are {n} users.")
+        return cls(factors, given(version, exclude, "exclude", n), given(version, allow, "allow", n), name, ids)
 
     def __len__(self) -> int:
         return len(self.factors)
@@ -68,7 +74,8 @@ class Users:
 
     def digest(self, version: Version, some: slice) -> str:
         """The digest of what is asked for some users: the same for filters that let the same items answer."""
-        return fingerprint(self.block(some), *same_filter(version, some.stop - some.start, *self.filters(some)))
+        ids = [] if self.ids is None else [self.ids[some]]
+        return fingerprint(self.block(some), *same_filter(version, some.stop - some.start, *self.filters(some)), *ids)
 
     def per_block(self, version: Version, k: int) -> int:
         """How many users a block holds: fewer where each takes more memory."""
@@ -99,6 +106,7 @@ def search_all(
     method: Method | None,
     exclude: Any,
     allow: Any,
+    user_ids: answer_folder.Listed | None,
     out: Output,
     overwrite: bool,
     progress: bool | None,
@@ -106,7 +114,7 @@ def search_all(
 ) -> SearchResult | None:
     """`Index.search_all` over one version of the index."""
     path = checked_path(out, overwrite, progress)
-    users = Users.of(version, user_factors, exclude, allow)
+    users = Users.of(version, user_factors, exclude, allow, user_ids)
 
     def answer(some: slice) -> SearchResult:
         return search(version, users.block(some), k, method, *users.filters(some), threads)
@@ -117,7 +125,7 @@ def search_all(
     for some in cut(len(users), per_block):
         users.check(version, some)
     digest = functools.partial(users.digest, version)
-    job = Job(version, len(users), per_block, none, answer, digest)
+    job = Job(version, len(users), per_block, none, answer, digest, users.ids)
     if path is not None:
         return job.into_folder(path, _request(version, users, k, method), overwrite=overwrite, progress=progress)
     return job.into_memory(out if callable(out) else None, progress=progress)
@@ -133,22 +141,28 @@ class Job:
     kinds: SearchResult  # no answers, of the right types and widths
     answer: Callable[[slice], SearchResult]  # to some users
     digest: Callable[[slice], str]  # of what is asked for some users
+    user_ids: answer_folder.Listed | None
 
     def into_folder(
         self, path: Path, request: dict[str, Any], *, overwrite: bool, progress: bool | None
     ) -> SearchResult:
         """Write the answers to a folder, or resume that; they come back memory-mapped."""
-        kinds = SearchResult(*self.kinds.arrays().values())
-        if self.version.text_ids:
-            kinds.ids = kinds.ids.astype(_text_kind(self.version))
+        lists = {} if self.user_ids is None else {"users": self.user_ids}
+        texts = self.version.ids if self.version.text_ids else None
+        numbered = _as_they_are if texts is None else numbers_in(texts)
+        if texts is not None:
+            lists["items"] = texts
         with answer_folder.opened(
-            path, request, kinds, self.digest, per_block=self.per_block, overwrite=overwrite
+            path, request, numbered(self.kinds), self.digest, per_block=self.per_block, overwrite=overwrite
         ) as folder:
             with bar(self.n_users, begun=folder.done.n_users, shown=progress) as advance:
                 for some in folder.left():
-                    folder.put(some, self.digest(some), self.answer(some))
+                    folder.put(some, self.digest(some), numbered(self.answer(some)))
                     advance(some.stop - some.start)
-            return folder.finish(overwrite=overwrite)
+            found = folder.finish(lists, overwrite=overwrite)
+        if texts is not None:
+            found.ids = cast("NDArray[Any]", StoredTexts(found.ids, texts))
+        return found
 
     def into_memory(
         self, out: Callable[[int, SearchResult], object] | None, *, progress: bool | None
@@ -199,6 +213,10 @@ def _request(version: Version, users: Users, k: int, method: Method | None) -> d
 def method_facts(method: Method | None) -> dict[str, Any] | None:
     """A method in plain values."""
     return None if method is None else {"name": method.name, **asdict(method)}
+
+
+def _as_they_are(found: SearchResult) -> SearchResult:
+    return found
 
 
 def _fill(result: SearchResult, first: int, found: SearchResult) -> None:

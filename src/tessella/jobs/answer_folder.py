@@ -1,8 +1,10 @@
 """A folder of answers, filled a block at a time: what was answered outlasts an interruption.
 
-`NAME` holds ids.npy, scores.npy, n_scored.npy and certified.npy, a row for each user, and job.json. Until all of it
-is there it is called `NAME.partial`, and job.json says how many users are done, what was asked, and the digests of
-their factors, filters and answers. Rows beyond those are not to be read.
+`NAME` holds ids.npy, scores.npy, n_scored.npy and certified.npy, a row for each user, and job.json. If users have ids,
+users.json lists them. If the ids of items are texts, items.json lists them, and ids.npy says which of the list each
+answer is. Either way -1 in ids.npy is no item. Until all of it is there it is called `NAME.partial`, and job.json says
+how many users are done, what was asked, and the digests of their factors, filters and answers. Rows beyond those are
+not to be read.
 
 A partial folder is sound at every moment. It is made in place: first an empty ids.npy, which the job that fills the
 folder keeps locked, then a job.json that says that nobody is done, then the arrays; a job that finds nobody done makes
@@ -17,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +29,23 @@ from tessella._threads import cut
 from tessella.results import SearchResult
 from tessella.versions.fingerprint import fingerprint
 
-FORMAT = 2
+FORMAT = 3
 SECONDS_BETWEEN_SYNCS = 2.0
 JOB = "job.json"
 ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
+LISTS = {name: f"{name}.json" for name in ("users", "items")}
 LOCKED = next(iter(ARRAYS.values()))  # the array whose file the job that fills a folder holds locked
 MOST_PER_BLOCK = 2**20
+_IDS_AT_ONCE = 2**12
 _WORDS = {"n_users": "number of users", "tessella": "version of tessella"}
+
+
+class Listed(Protocol):
+    """Ids, some of them at a time."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, some: slice, /) -> NDArray[Any]: ...
 
 
 class Done(NamedTuple):
@@ -115,7 +127,7 @@ class AnswerFolder:
         self, path: Path, request: Mapping[str, Any], files: dict[str, _ArrayFile], per_block: int, done: Done
     ) -> None:
         self.path = path
-        self.partial = _partial(path)
+        self.partial = partial_of(path)
         self.request = request
         self.files = files
         self.per_block = per_block
@@ -128,7 +140,7 @@ class AnswerFolder:
 
     def put(self, users: slice, asked: str, found: SearchResult) -> None:
         """Add the answers to a block of users; `asked` is the digest of what was asked."""
-        parts = self._as_stored(found)
+        parts = found.arrays()
         with self._one_sentence():
             for name, part in parts.items():
                 self.files[name].write(users.start, part)
@@ -136,12 +148,6 @@ class AnswerFolder:
         if time.monotonic() - self._synced_at > SECONDS_BETWEEN_SYNCS:
             with self._one_sentence():
                 self.sync()
-
-    def _as_stored(self, found: SearchResult) -> dict[str, NDArray[Any]]:
-        ids = found.ids
-        if ids.dtype == object:  # texts, and None where there is no item: files hold no objects
-            ids = np.where(found.scores > -np.inf, ids, "").astype(self.files["ids"].kind)
-        return found.arrays() | {"ids": ids}
 
     def sync(self) -> None:
         """Make sure that what is done outlasts a power cut."""
@@ -153,9 +159,11 @@ class AnswerFolder:
         _write_job(self.partial, self.request, self.per_block, done)
         self._synced, self._synced_at = done, time.monotonic()
 
-    def finish(self, *, overwrite: bool) -> SearchResult:
-        """Give the folder its name; its arrays, memory-mapped."""
+    def finish(self, lists: Mapping[str, Listed], *, overwrite: bool) -> SearchResult:
+        """Add lists of ids, and give the folder its name; its arrays, memory-mapped."""
         with self._one_sentence():
+            for name, ids in lists.items():
+                _write_list(self.partial / LISTS[name], ids)
             self.sync()
             _refuse_finished(self.path, overwrite)
             _files.rename_folder(self.partial, self.path)  # still locked, so that no other job takes it for its own
@@ -217,7 +225,7 @@ def opened(
     with contextlib.ExitStack() as files:
         with _files.one_sentence(path):
             locked = files.enter_context(_claimed(path, overwrite))
-            files.callback(_discard_unused, _partial(path))
+            files.callback(_discard_unused, partial_of(path))
             _files.settle(path)
             _refuse_finished(path, overwrite)  # again, as another job may just have finished
             folder = _resumed(path, locked, request, kinds, asked_of, overwrite)
@@ -226,7 +234,7 @@ def opened(
         files.pop_all()
     try:
         with folder._one_sentence():
-            for left in _files.leftovers(folder.partial / JOB):
+            for left in _unnamed(folder.partial):
                 left.unlink()
             for part in folder.files.values():
                 part.reserve()
@@ -239,7 +247,7 @@ def opened(
 def users_done(path: Path) -> int:
     """How many users an unfinished job has answered; 0 if there is none."""
     try:
-        return int(_read_job(_partial(path))["done"]["n_users"])
+        return int(_read_job(partial_of(path))["done"]["n_users"])
     except (LookupError, OSError, TypeError, ValueError):
         return 0
 
@@ -251,7 +259,8 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     _refuse_finished(path, overwrite)
 
 
-def _partial(path: Path) -> Path:
+def partial_of(path: Path) -> Path:
+    """What a folder is called until it is whole."""
     return _files.beside(_files.followed(path), "", ".partial")
 
 
@@ -263,18 +272,22 @@ def _refuse_finished(path: Path, overwrite: bool) -> None:
 
 def _refuse_foreign(path: Path) -> None:
     """Refuse to replace a folder that this room did not write."""
-    if {file.name for file in path.iterdir()} - {JOB, *ARRAYS.values()} - _leftovers(path):
+    if {file.name for file in path.iterdir()} - {JOB, *ARRAYS.values(), *LISTS.values()} - _leftovers(path):
         raise FileExistsError(f"{path} holds something other than answers, so it is not replaced.")
 
 
 def _leftovers(partial: Path) -> set[str]:
-    """Names of files that a killed job was about to make its job.json."""
-    return {file.name for file in _files.leftovers(partial / JOB)}
+    """Names of files that a killed job was about to give their names."""
+    return {file.name for file in _unnamed(partial)}
+
+
+def _unnamed(partial: Path) -> list[Path]:
+    return [file for name in (JOB, *LISTS.values()) for file in _files.leftovers(partial / name)]
 
 
 def _claimed(path: Path, overwrite: bool) -> BinaryIO:
     """The file that a job holds locked while it fills the partial folder, which is made if it is not there."""
-    partial = _partial(path)
+    partial = partial_of(path)
     while True:
         _files.check_folder(partial, overwrite=True)
         try:
@@ -327,10 +340,12 @@ def _begun(
     path: Path, locked: BinaryIO, request: Mapping[str, Any], kinds: SearchResult, per_block: int
 ) -> AnswerFolder:
     """A partial folder with nothing done."""
-    partial, done = _partial(path), Done(0, "", "")
+    partial, done = partial_of(path), Done(0, "", "")
     with contextlib.ExitStack() as files:
         try:
             _write_job(partial, request, per_block, done)
+            for name in LISTS.values():
+                (partial / name).unlink(missing_ok=True)
             arrays = {}
             for name, part in kinds.arrays().items():
                 file = locked
@@ -350,9 +365,9 @@ def _begun(
 def _discard(partial: Path) -> None:
     """Remove a partial folder, its lock last; what this room did not write stays."""
     with contextlib.suppress(OSError):
-        for left in _files.leftovers(partial / JOB):
+        for left in _unnamed(partial):
             left.unlink()
-        for name in (JOB, *reversed(ARRAYS.values())):
+        for name in (JOB, *LISTS.values(), *reversed(ARRAYS.values())):
             (partial / name).unlink(missing_ok=True)
         partial.rmdir()
 
@@ -371,6 +386,16 @@ def _write_job(folder: Path, request: Mapping[str, Any], per_block: int, done: D
         temporary.write_text(text + "\n")
 
 
+def _write_list(path: Path, ids: Listed) -> None:
+    """Ids as a JSON list, one a line."""
+    with _files.replacing(path, overwrite=True) as temporary, temporary.open("w", encoding="ascii") as file:
+        file.write("[")
+        for some in cut(len(ids), _IDS_AT_ONCE):
+            lines = ",\n".join(map(json.dumps, ids[some].tolist()))
+            file.write((",\n" if some.start else "\n") + lines)
+        file.write("\n]\n")
+
+
 def _read_job(partial: Path) -> Any:
     _files.check_readable(partial / JOB)
     return json.loads((partial / JOB).read_text())
@@ -385,7 +410,7 @@ def _resumed(
     overwrite: bool,
 ) -> AnswerFolder | None:
     """A partial folder with something done, after a look at all of it; None if a job is to begin there."""
-    partial = _partial(path)
+    partial = partial_of(path)
     if _is_unused(partial):
         return None
     try:

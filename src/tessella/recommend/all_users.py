@@ -50,7 +50,7 @@ def recommended_to_all(
     k = none.ids.shape[1]
     seen = 0 if users.seen is None else 48 * users.seen.n_entries // max(1, n)
     a_user = users.n_interests * (12 * version.n_factors + answer_bytes(version, k)) + seen
-    job = Job(version, n, users_per_block(a_user), none, answer, digest)
+    job = Job(version, n, users_per_block(a_user), none, answer, digest, users.ids)
     if path is None:
         return job.into_memory(out, progress=progress)
     request = {

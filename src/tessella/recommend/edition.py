@@ -274,8 +274,8 @@ def changed(version: Version, change: Callable[[Index], Any]) -> Version:
 
 
 def named_in(ids: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Where answers have an item, and the ids of these; no item is -1, None, or an empty text in a file."""
-    nothing = {"i": -1, "O": None, "U": ""}[ids.dtype.kind]
+    """Where answers have an item, and the ids of these; no item is -1, or None where ids are texts."""
+    nothing = None if ids.dtype.kind == "O" else -1
     there: NDArray[np.bool_] = np.asarray(ids != nothing)
     named = ids[there]
     return there, named.astype(np.str_) if ids.dtype.kind == "O" else named

@@ -1,0 +1,315 @@
+"""Known: what files say of items and users beside their factors, attributes and interactions, found by their ids."""
+
+import array
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from tessella import _checks, _files
+from tessella.commands import tables
+from tessella.commands.spool import is_whole_number
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?")
+_SEPARATOR = "|"
+_TITLE = "title"
+_COLUMNS = {
+    "user": ("user", "user_id", "userid"),
+    "item": ("item", "item_id", "itemid"),
+    "weight": ("weight",),
+}
+
+
+class Interactions(NamedTuple):
+    """Which users have met which items.
+
+    Attributes
+    ----------
+    matrix : csr_array of shape (n_users, n_items)
+        How much, each value.
+    user_ids : ndarray of shape (n_users,), or None
+        Who the rows are, if the file says so.
+    passed_over : str
+        A sentence on rows that name nobody or nothing that is there; empty if there are none.
+    """
+
+    matrix: Any
+    user_ids: NDArray[Any] | None
+    passed_over: str
+
+
+def read_columns(path: Path, item_ids: NDArray[Any], what: str) -> tuple[Any, str]:
+    """Columns of attributes or signals, with a value for each item, and a sentence on rows of items that are not there.
+
+    Without a column `id`, rows are those of the items. An item that no row is of has missing values.
+    """
+    names, columns, take = _tables(path, what)
+    id_column = next((name for name in names if name.lower() == "id"), None)
+    others = [name for name in names if name != id_column]
+    if not others:
+        raise ValueError(f"{path} has no {what}, but needs, beside `id`, a column for each.")
+    n_rows = len(columns[names[0]])
+    if id_column is None:
+        if n_rows != len(item_ids):
+            raise ValueError(
+                f"{path} has {n_rows:,} rows, but there are {len(item_ids):,} items; give it a column `id`."
+            )
+        places, unknown = np.arange(n_rows), 0
+    else:
+        found = _ids(columns[id_column], item_ids)
+        if len(set(found)) < len(found):
+            twice = next(value for value in found if found.count(value) > 1)
+            raise ValueError(f"{path} has two rows with id {twice!r}.")
+        row_of = {value: row for row, value in enumerate(found)}
+        places = np.array([row_of.get(value, -1) for value in item_ids.tolist()], np.int64)
+        unknown = n_rows - int(np.count_nonzero(places >= 0))
+        _some_found(path, n_rows, n_rows - unknown, "items")
+    return {name: take(columns[name], places, name) for name in others}, _passed_over(path, unknown, n_rows, "items")
+
+
+def read_interactions(
+    path: Path, user_ids: NDArray[Any] | None, n_users: int | None, item_ids: NDArray[Any]
+) -> Interactions:
+    """The seen items of users, by ids or as a matrix.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv or .parquet file with columns `user` and `item`, and perhaps `weight`, or an .npz
+        file with a sparse matrix.
+    user_ids : ndarray or None
+        Ids of the users; None numbers them, or takes them from the file if nothing else is known of users.
+    n_users : int or None
+        How many users there are; None if only the file says.
+    item_ids : ndarray
+        Ids of the items.
+    """
+    if path.suffix.lower() == ".npz":
+        matrix = tables.read_seen(path, (n_users, len(item_ids)), "users x items")
+        return Interactions(matrix, None, "")
+    columns = _pairs(path)
+    items = _places(columns.items, item_ids)
+    if n_users is None:
+        user_ids = tables.as_ids(columns.users.values)
+        users, n_users, said_ids = np.arange(len(user_ids)), len(user_ids), user_ids
+    else:
+        users = _places(columns.users, np.arange(n_users) if user_ids is None else user_ids)
+        said_ids = None
+    rows, entries = users[columns.users.codes], items[columns.items.codes]
+    there = (rows >= 0) & (entries >= 0)
+    known = int(np.count_nonzero(there))
+    _some_found(path, len(rows), int(np.count_nonzero(rows >= 0)), "users")
+    _some_found(path, len(rows), int(np.count_nonzero(entries >= 0)), "items")
+    weights = np.ones(known, np.float32) if columns.weights is None else columns.weights[there]
+    entries_of = scipy.sparse.coo_array((weights, (rows[there], entries[there])), shape=(n_users, len(item_ids)))
+    return Interactions(
+        scipy.sparse.csr_array(entries_of),
+        said_ids,
+        _passed_over(path, len(rows) - known, len(rows), "users or items"),
+    )
+
+
+class _Coded(NamedTuple):
+    """A long column of few different values."""
+
+    codes: NDArray[np.int64]
+    values: Any  # those there are: a list of texts of a CSV file, or an array
+
+
+class _Pairs(NamedTuple):
+    users: _Coded
+    items: _Coded
+    weights: NDArray[np.float32] | None
+
+
+def _pairs(path: Path) -> _Pairs:
+    _files.check_readable(path)
+    read: Callable[[Path], _Pairs] = tables.by_suffix(
+        {".csv": _csv_pairs, ".parquet": _parquet_pairs, ".npz": None}, path, "seen items are read from"
+    )
+    return read(path)
+
+
+def _named(path: Path, names: list[str]) -> dict[str, str]:
+    """Which column is which."""
+    found = {}
+    for role, may_be in _COLUMNS.items():
+        name = next((name for name in names if name.lower() in may_be), None)
+        if name is not None:
+            found[role] = name
+        elif role != "weight":
+            raise ValueError(
+                f"{path} has the columns {', '.join(names)}, but needs `user` and `item`, and perhaps `weight`."
+            )
+    return found
+
+
+def _csv_pairs(path: Path) -> _Pairs:
+    lines = tables.csv_lines(path)
+    _, names = next(lines, (0, []))
+    roles = {role: names.index(name) for role, name in _named(path, names).items()}
+    codes = {role: array.array("q") for role in ("user", "item")}
+    values: dict[str, dict[str, int]] = {"user": {}, "item": {}}
+    weights = array.array("f")
+    for line, fields in lines:
+        _same_width(path, line, fields, names)
+        for role, known in values.items():
+            text = fields[roles[role]]
+            if not text:
+                raise ValueError(f"{path} has no {role} in line {line}.")
+            codes[role].append(known.setdefault(text, len(known)))
+        if "weight" in roles:
+            text = fields[roles["weight"]]
+            if not _NUMBER.fullmatch(text):
+                raise ValueError(f"{path} has the weight {text!r} in line {line}, but it must be a number.")
+            weights.append(float(text))
+    coded = {role: _Coded(np.array(codes[role], np.int64), list(values[role])) for role in values}
+    return _Pairs(coded["user"], coded["item"], np.array(weights, np.float32) if "weight" in roles else None)
+
+
+def _parquet_pairs(path: Path) -> _Pairs:
+    arrow, _, _ = tables.arrow_parts()
+    schema, _ = tables.open_parquet(path)
+    roles = _named(path, schema.names)
+    _, batches = tables.open_parquet(path, list(roles.values()))
+    parts: dict[str, list[Any]] = {role: [] for role in roles}
+    known: dict[str, dict[Any, int]] = {"user": {}, "item": {}}
+    for batch in batches:
+        tables.refuse_missing(path, batch.columns)
+        for role, name in roles.items():
+            column = batch.column(name)
+            if role == "weight":
+                parts[role].append(np.asarray(column, np.float32))
+                continue
+            short = column if arrow.types.is_dictionary(column.type) else column.dictionary_encode()
+            places = [known[role].setdefault(value, len(known[role])) for value in short.dictionary.to_pylist()]
+            parts[role].append(np.array(places, np.int64)[np.asarray(short.indices)])
+    joined = {role: np.concatenate(some) if some else np.zeros(0, np.int64) for role, some in parts.items()}
+    users, items = (
+        _Coded(joined[role], _checks.ids(list(known[role]), None, name=f"{path}: {role}")) for role in known
+    )
+    return _Pairs(users, items, joined["weight"].astype(np.float32) if "weight" in joined else None)
+
+
+def _ids(column: Any, like: NDArray[Any]) -> list[Any]:
+    """The ids in a column, as those of another array are."""
+    values = column if isinstance(column, list) else column.to_pylist()
+    if isinstance(column, list) and like.dtype.kind == "i":
+        return [int(value) if is_whole_number(value) else value for value in values]
+    return list(values)
+
+
+def _places(column: _Coded, ids: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each different value of a column among some ids, or -1."""
+    place_of = {value: place for place, value in enumerate(ids.tolist())}
+    values = column.values if isinstance(column.values, list) else column.values.tolist()
+    if isinstance(column.values, list) and ids.dtype.kind == "i":
+        values = [int(value) if is_whole_number(value) else value for value in values]
+    return np.array([place_of.get(value, -1) for value in values], np.int64)
+
+
+def _some_found(path: Path, n_rows: int, n_found: int, whose: str) -> None:
+    """Refuse a file that is not about these items or users."""
+    if n_rows and 2 * n_found < n_rows:
+        raise ValueError(
+            f"{path} has {n_rows:,} rows, but only {n_found:,} of them name {whose} that are there; are their ids the "
+            "same?"
+        )
+
+
+def _passed_over(path: Path, n: int, of: int, whose: str) -> str:
+    return f"{path}: {n:,} of {of:,} rows name {whose} that are not there, and are passed over" if n else ""
+
+
+def _tables(path: Path, what: str) -> tuple[list[str], Any, Callable[[Any, NDArray[np.int64], str], Any]]:
+    """The names of columns, the columns, and what takes some rows of one: -1 is a missing value."""
+    _files.check_readable(path)
+    read: Any = tables.by_suffix({".csv": _csv_table, ".parquet": _parquet_table}, path, f"{what} are read from")
+    names, columns, take = read(path)
+    return names, columns, take
+
+
+def _csv_table(path: Path) -> Any:
+    lines = tables.csv_lines(path)
+    _, names = next(lines, (0, []))
+    if len(set(names)) < len(names) or not all(names):
+        raise ValueError(f"{path} begins with {','.join(names[:3])}..., but must begin with a name for each column.")
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    for line, fields in lines:
+        _same_width(path, line, fields, names)
+        for name, text in zip(names, fields, strict=True):
+            columns[name].append(text)
+
+    def take(column: list[str], rows: NDArray[np.int64], name: str) -> Any:
+        return _typed(["" if row < 0 else column[row] for row in rows.tolist()], name)
+
+    return _some_names(path, names), columns, take
+
+
+def _parquet_table(path: Path) -> Any:
+    arrow, _, _ = tables.arrow_parts()
+    schema, batches = tables.open_parquet(path)
+    table = arrow.Table.from_batches(batches, schema)
+
+    def take(column: Any, rows: NDArray[np.int64], _name: str) -> Any:
+        return column.take(arrow.array(rows, mask=rows < 0))
+
+    return _some_names(path, schema.names), table, take
+
+
+def _some_names(path: Path, names: list[str]) -> list[str]:
+    if not names:
+        raise ValueError(f"{path} has no columns.")
+    return names
+
+
+def _same_width(path: Path, line: int, fields: list[str], names: list[str]) -> None:
+    if len(fields) != len(names):
+        raise ValueError(f"{path} has {len(fields)} columns in line {line}, but {len(names)} in line 1.")
+
+
+def _typed(texts: list[str], name: str) -> Any:
+    """A column of a CSV file: numbers, dates, booleans or lists if all values are, and texts otherwise."""
+    there = [text for text in texts if text]
+    if name != _TITLE and there:
+        for holds, read in _KINDS:
+            if all(map(holds, there)):
+                return list(read(texts))
+        if any(_SEPARATOR in text for text in there):
+            return [text.split(_SEPARATOR) if text else None for text in texts]
+    return [text or None for text in texts]
+
+
+def _is_day(text: str) -> bool:
+    if not _DAY.fullmatch(text):
+        return False
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _each(read: Callable[[str], Any]) -> Callable[[list[str]], Iterator[Any]]:
+    return lambda texts: (read(text) if text else None for text in texts)
+
+
+def _days(texts: list[str]) -> Iterator[Any]:
+    timed = any(len(text) > len("2000-01-01") for text in texts)
+    for text in texts:
+        moment = datetime.datetime.fromisoformat(text) if text else None
+        yield moment if timed or moment is None else moment.date()
+
+
+_KINDS: tuple[tuple[Callable[[str], bool], Callable[[list[str]], Iterator[Any]]], ...] = (
+    (is_whole_number, _each(int)),
+    (lambda text: _NUMBER.fullmatch(text) is not None, _each(float)),
+    (lambda text: text.lower() in ("true", "false"), _each(lambda text: text.lower() == "true")),
+    (_is_day, _days),
+)

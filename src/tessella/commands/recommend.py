@@ -1,0 +1,233 @@
+"""Recommend: the command that asks a recommender, which knows its users, what they have seen, and titles."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tessella._threads import cut
+from tessella.commands import everybody, tables, writing
+from tessella.commands.files import check_place, has_texts, load, read_allowed, titles_of
+from tessella.commands.options import ALLOW, EXACT, OVERWRITE, THREADS, given
+from tessella.jobs.all_users import USERS_PER_BLOCK, answer_bytes, users_per_block
+from tessella.recommender import Recommender
+from tessella.results import SearchResult
+
+ROWS_ON_SCREEN = 50
+
+MODEL = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that build made with users or attributes.", show_default=False)
+]
+_LIKED = "Ids of items, separated by commas"
+
+
+def recommend(
+    model: MODEL,
+    users: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IDS", help="Ids of users, separated by commas; those with commas go to --ids.", show_default=False
+        ),
+    ] = None,
+    ids: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file of ids of users, one a line.", show_default=False)
+    ] = None,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Recommend to everybody; needs -o.")] = False,
+    liked: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IDS",
+            help=f"{_LIKED}: recommend to somebody new who liked them, or to one of --users who likes them now.",
+            show_default=False,
+        ),
+    ] = None,
+    like: Annotated[
+        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}, to find others like them.", show_default=False)
+    ] = None,
+    dislike: Annotated[
+        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}, to find others unlike them.", show_default=False)
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help='A condition on attributes, such as \'{"genre": "comedy", "year": {"from": 1990}}\'.',
+            show_default=False,
+        ),
+    ] = None,
+    boost: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=WEIGHT", help="Add weight x signal to scores; once for each signal.", show_default=False
+        ),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="When it is, for decaying signals: 2030-12-31T12:00. Without, now.", show_default=False
+        ),
+    ] = None,
+    allow: ALLOW = None,
+    with_seen: Annotated[bool, typer.Option("--with-seen", help="Recommend what users have seen, too.")] = False,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="CURSOR", help="Go on after a page, by the cursor shown under it.", show_default=False),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="How many items to recommend to each.")] = 10,
+    exact: EXACT = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where recommendations go: .parquet, .csv or .jsonl (user, rank, item, score, and title if there are "
+            "titles), or .npz; with --all-users also a folder, as for search-all. Without, they are shown, and a pipe "
+            "gets them separated by tabs.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: OVERWRITE = False,
+    threads: THREADS = None,
+) -> None:
+    """Recommend items to users that a model knows, or to somebody of whom likes are known."""
+    _one_question(users=users or ids, all_users=all_users, liked=liked, like=like or dislike)
+    if all_users and output is None:
+        raise typer.BadParameter("--all-users needs -o, where to write.")
+    if output is not None and all_users:
+        everybody.check_output(output, overwrite)
+    elif output is not None:
+        writing.writer(output)
+        check_place(output, overwrite)
+    condition = None if where is None else _json(where)
+    loaded = load(model, mmap=True)
+    if not isinstance(loaded, Recommender):
+        raise ValueError(f"{model} holds items only; build it with --users, --seen or --attributes, or use search.")
+    index = loaded.index
+    asked = given(
+        where=condition,
+        boosts=None if boost is None else _weights(boost),
+        now=None if now is None else _moment(now),
+        allow=read_allowed(index, allow),
+        exact=exact,
+        threads=threads,
+    ) | {"exclude_seen": not with_seen}
+    if all_users:
+        _to_everybody(cast("Path", output), loaded, k, asked, overwrite=overwrite)
+        return
+    texts = has_texts(index)
+    items = {
+        name: tables.as_ids(_split(listed), texts=texts).tolist()
+        for name, listed in (("liked", liked), ("like", like), ("dislike", dislike))
+        if listed is not None
+    }
+    who = _user_ids(loaded, users, ids)
+    if who is not None and liked is not None:
+        items["liked"] = [items["liked"]] * len(who)
+    answers = _answers(loaded, who, k, asked | items | given(after=after))
+    n = 1 if who is None else len(who)
+    if output is not None:
+        n_certified = writing.write(output, answers, n, overwrite=overwrite)
+        typer.echo(f"{output}: the top {k} for {n:,} {'user' if n == 1 else 'users'}, {n_certified:,} certified")
+    elif sys.stdout.isatty():
+        _show(loaded, who, k, asked | items | given(after=after))
+    else:
+        writing.write_rows(sys.stdout, answers, "\t")
+
+
+def _one_question(**ways: object) -> None:
+    """Refuse no way to ask, and two that do not go together."""
+    named = [name for name, value in ways.items() if value]
+    if not named:
+        raise typer.BadParameter("name users with --users, --ids or --all-users, or items with --liked or --like.")
+    if len(named) > 1 and named != ["users", "liked"]:
+        raise typer.BadParameter("--users, --all-users, --liked and --like are different questions; pass one of them.")
+
+
+def _to_everybody(out: Path, model: Recommender, k: int, asked: dict[str, Any], *, overwrite: bool) -> None:
+    def into(folder: Path) -> SearchResult:
+        return cast("SearchResult", model.recommend_all(k, out=folder, overwrite=overwrite, **asked))
+
+    def truth(chosen: NDArray[np.int64]) -> SearchResult:
+        return model.recommend(model.user_ids[chosen], k, **asked | {"exact": True})
+
+    job = everybody.Job(k, model.user_ids, titles_of(model), into, truth)
+    everybody.answer_everybody(out, job, overwrite=overwrite)
+
+
+def _answers(
+    model: Recommender, users: NDArray[Any] | None, k: int, asked: dict[str, Any]
+) -> Iterator[writing.UserAnswers]:
+    """The lists of some users, a block at a time, or of somebody without a name."""
+    titles = titles_of(model)
+    if users is None:
+        found = model.recommend(None, k, **asked)
+        one = SearchResult(*(np.asarray(part)[None] for part in found.arrays().values()))
+        yield writing.UserAnswers(None, one, titles)
+        return
+    per_block = min(USERS_PER_BLOCK, users_per_block(answer_bytes(model._edition.version, max(1, k))))
+    blocks = cut(len(users), len(users) if "after" in asked else per_block)  # a cursor is of all who ask
+    for some in blocks:
+        own = asked | ({"liked": asked["liked"][some]} if "liked" in asked else {})
+        yield writing.UserAnswers(users[some], model.recommend(users[some], k, **own), titles)
+
+
+def _show(model: Recommender, users: NDArray[Any] | None, k: int, asked: dict[str, Any]) -> None:
+    """A table for people, and how to go on."""
+    n = 1 if users is None else len(users)
+    shown = min(n, max(1, ROWS_ON_SCREEN // max(1, k)))
+    if "after" in asked:
+        shown = n
+    who = None if users is None else users[:shown]
+    own = asked | ({"liked": asked["liked"][:shown]} if users is not None and "liked" in asked else {})
+    found = model.recommend(who, k, **own)
+    lists = SearchResult(*(np.asarray(part)[None] if users is None else part for part in found.arrays().values()))
+    writing.show(writing.UserAnswers(who, lists, titles_of(model)), n)
+    if shown == n and (found.scores > -np.inf).any():
+        typer.echo(f"The next page: --after {found.next}")
+
+
+def _user_ids(model: Recommender, listed: list[str] | None, path: Path | None) -> NDArray[Any] | None:
+    named = [*_split(listed or []), *(tables.read_ids(path) if path is not None else [])]
+    if listed is None and path is None:
+        return None
+    return tables.as_ids(named, texts=model.user_ids.dtype.kind == "U")
+
+
+def _split(listed: list[str]) -> list[str]:
+    """Ids that are separated by commas."""
+    ids = [text.strip() for part in listed for text in part.split(",")]
+    if not all(ids):
+        raise typer.BadParameter(f"{','.join(listed)!r} has an empty id; separate ids by single commas.")
+    return ids
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"--where is no JSON: {error}.") from None
+
+
+def _weights(boosts: list[str]) -> dict[str, float]:
+    weights = {}
+    for text in boosts:
+        name, _, weight = text.rpartition("=")
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            name = ""
+        if not name:
+            raise typer.BadParameter(f"--boost is {text!r}, but must be a name and a weight, such as fresh=0.5.")
+    return weights
+
+
+def _moment(text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text)
+    except ValueError:
+        raise typer.BadParameter(f"--now is {text!r}, but must be a time such as 2030-12-31T12:00.") from None
