@@ -12,7 +12,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers bench-implicit learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers bench-recommend learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,8 +84,8 @@ bench-index: $(PEERS_VENV)/.installed  ## Measure searches against faiss, hnswli
 bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single queries, growth, churn and builds: ARGS=--quick
 	@$(PEERS_VENV)/bin/python benchmarks/bench_peers.py $(ARGS)
 
-bench-implicit: $(INTEGRATIONS_VENV)/.installed  ## Answer all users by implicit, and with one line changed: equal, and how much faster
-	@$(INTEGRATIONS_VENV)/bin/python benchmarks/all_users_implicit.py $(ARGS)
+bench-recommend: $(PEERS_VENV)/.installed  ## Measure what a recommender costs beside search, against faiss and implicit: ARGS=--quick
+	@$(PEERS_VENV)/bin/python benchmarks/bench_recommend.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)

@@ -1,10 +1,9 @@
 """Recommendations for all users, seen items left out: implicit's model against the same with one line changed.
 
 Gowalla's factors are those in the folder that TESSELLA_DATA names (or ../shared/data); for MovieLens, ALS and BPR are
-trained here. Answers are held against each other before they are timed. Appends to results/implicit.jsonl.
+trained here. Answers are held against each other before they are timed.
 """
 
-import argparse
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,10 +14,10 @@ import sets
 from implicit.cpu.als import AlternatingLeastSquares
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-from tessella import _threads
 from tessella.integrations.implicit import ImplicitRecommender
 
 K = 10
+MOVIELENS = "ml-1m"
 GOAL = 5.0  # at most a fifth of its time
 NEAR = 1e-5  # scores that differ by less may change places
 
@@ -31,9 +30,11 @@ class Trained(NamedTuple):
     user_items: scipy.sparse.csr_matrix
 
 
-def trained() -> Iterator[Trained]:
+def trained(only: str) -> Iterator[Trained]:
     """Every model that can be had here."""
     for name in sets.LEARNED:
+        if only not in name:
+            continue
         user_items = sets.seen(name) if name in sets.learned_names() else None
         if user_items is None:
             print(f"{name} is left out: it is not in {sets.DATA}")
@@ -42,7 +43,9 @@ def trained() -> Iterator[Trained]:
         model = AlternatingLeastSquares(factors=factors.items.shape[1])
         model.item_factors, model.user_factors = factors
         yield Trained(name, model, user_items)
-    ratings = sets.DATA / "ml-1m" / "ratings.npz"
+    if only not in MOVIELENS:
+        return
+    ratings = sets.DATA / MOVIELENS / "ratings.npz"
     if not ratings.exists():
         print(f"MovieLens is left out: there is no {ratings}")
         return
@@ -50,7 +53,7 @@ def trained() -> Iterator[Trained]:
     for kind, options in ((AlternatingLeastSquares, {"alpha": 20.0}), (BayesianPersonalizedRanking, {})):
         model = kind(factors=64, random_state=0, num_threads=1, **options)
         model.fit(user_items, show_progress=False)
-        yield Trained(f"ml-1m {kind.__name__}", model, user_items)
+        yield Trained(f"{MOVIELENS} {kind.__name__}", model, user_items)
 
 
 def differences(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
@@ -72,30 +75,19 @@ def race(given: Trained, threads: int, turns: int, **options: Any) -> dict[str, 
     ratio = measure.median_ratio(seconds, "implicit", "tessella")
     how = ", ".join(f"{name} {value}" for name, value in options.items()) or "exact"
     taken = {name: float(np.median(times)) for name, times in seconds.items()}
-    print(f"  {threads} thread{'s' if threads > 1 else ' '}  {how:<32}"
-          f" {taken['implicit']:>6.2f} s / {taken['tessella']:.3f} s = {ratio:>5.1f}{measure.goal(ratio, least=GOAL)}"
-          f"  {other} of {found['implicit'][0].size:,} places differ, {worse} scores do")  # fmt: skip
+    print(f"  {threads} thread{'s' if threads > 1 else ' '}  {how:<32} {taken['implicit']:.2f} s over "
+          f"{taken['tessella']:.3f} s = {ratio:.1f}{measure.goal(ratio, least=GOAL)}; {other} of "
+          f"{found['implicit'][0].size:,} places hold another item, {worse} with another score")  # fmt: skip
     return {"set": given.name, "threads": threads, "options": options, "seconds": taken, "over_implicit": ratio,
             "other_items": other, "other_scores": worse}  # fmt: skip
 
 
-def main() -> None:
-    """Race over every set, on one thread and on all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="sets whose names hold this")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=_threads.thread_count(None))
-    options = parser.parse_args()
-    measure.settle_process()
-    for given in trained():
-        if options.only not in given.name:
-            continue
-        n_users, n_items = given.user_items.shape
-        print(f"\n{given.name}: {n_users:,} users x {n_items:,} items, k = {K}, {given.user_items.nnz:,} seen")
-        for threads in dict.fromkeys((1, options.threads)):
-            measure.record("implicit", race(given, threads, options.turns))
-        measure.record("implicit", race(given, 1, options.turns, method="auto", target_recall=0.99))
-
-
-if __name__ == "__main__":
-    main()
+def everyone(only: str, turns: int, threads: int, *, quick: bool) -> Iterator[dict[str, object]]:
+    """Print and give the figures of every set, on one thread and on all; a quick run has some of the users."""
+    for given in trained(only):
+        some = Trained(given.name, given.model, given.user_items[:1000]) if quick else given
+        n_users, n_items = some.user_items.shape
+        print(f"\n{some.name}: {n_users:,} users x {n_items:,} items, k = {K}, {some.user_items.nnz:,} seen")
+        for count in dict.fromkeys((1, threads)):
+            yield race(some, count, turns)
+        yield race(some, 1, turns, method="auto", target_recall=0.99)

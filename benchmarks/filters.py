@@ -126,7 +126,11 @@ def sharing(index: ts.Index, factors: sets.Factors, turns: int) -> Iterator[dict
               f"{measure.goal(ratios['exact'], least=wanted)}")  # fmt: skip
         figures = {"share": share, "recall": got, "over_flat": ratios["ours"], "exact_over_flat": ratios["exact"],
                    "goal": wanted, "queries_per_second": len(asked) / float(np.median(seconds["ours"]))}  # fmt: skip
-        yield figures | selecting(index, factors, lists, allowed, true, turns)
+
+        def answer(n: int, allowed: np.ndarray = allowed) -> object:
+            return index.search(users[:n], K, allow=allowed, threads=1)
+
+        yield figures | selecting(answer, factors, lists, allowed, true, turns)
 
 
 def inverted_file(items: np.ndarray) -> "faiss.IndexIVFFlat":
@@ -142,14 +146,14 @@ def inverted_file(items: np.ndarray) -> "faiss.IndexIVFFlat":
 
 
 def selecting(
-    index: ts.Index,
+    answer: Callable[[int], object],
     factors: sets.Factors,
     lists: "faiss.IndexIVFFlat",
     allowed: np.ndarray,
     true: np.ndarray,
     turns: int,
 ) -> dict[str, object]:
-    """Print and return throughput over an inverted file with a selector that reaches the same recall."""
+    """Print and return throughput, of `answer(n)` to the first n, over an inverted file with a selector."""
     import faiss  # noqa: PLC0415
 
     items, users = factors
@@ -165,8 +169,7 @@ def selecting(
         got = float(np.mean(tie_aware_recall(ids, scores, true[:some].astype(np.float64))))
         if got >= 0.95 or probes >= lists.nlist:
             break
-    calls = {"ours": lambda: index.search(users[:some], K, allow=allowed, threads=1),
-             "faiss": lambda: lists.search(wide[:some], K, params=given)}  # fmt: skip
+    calls = {"ours": lambda: answer(some), "faiss": lambda: lists.search(wide[:some], K, params=given)}
     seconds = measure.alternate(calls, turns)
     ratio = measure.median_ratio(seconds, "faiss", "ours")
     print(f"      over faiss IVF with a selector, {given.nprobe} probed, recall {got:.4f}: {ratio:.2f}"

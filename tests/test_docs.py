@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import NATIVE
+from conftest import DATA, NATIVE, NEEDS_DATA
 
 import tessella as ts
 from tessella.paper import report
@@ -112,12 +112,14 @@ def test_the_page_on_performance_shows_goals_of_depth_and_filters(tmp_path, monk
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_in_pages_runs(page, capsys):
-    names = {}  # a page goes on where its last block ended
-    for block in python_blocks(page):
+def test_python_in_pages_runs_and_prints_what_it_says(page, capsys):
+    names, printed = {}, []  # a page goes on where its last block ended
+    for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), re.DOTALL):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102
+        out = capsys.readouterr().out
+        assert not said or out == said
+        printed += out.splitlines()
     said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
-    printed = capsys.readouterr().out.splitlines()
     assert printed[: len(said)] == said
 
 
@@ -240,6 +242,36 @@ def test_the_demo_runs(tmp_path, simd):
     assert best[0] == best[2] != best[1]
     assert f"Item '{best[0]}' scores" in ran.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        (["--made-up"], "Movies that are made up"),
+        pytest.param(["--data", str(DATA)], "MovieLens 100k", marks=NEEDS_DATA),
+    ],
+    ids=["made up", "MovieLens"],
+)
+def test_the_movie_example_runs(options, source):
+    command = [sys.executable, str(ROOT / "examples" / "movielens_recommender.py"), *options]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.returncode == 0, ran.stderr
+    head, *parts = re.split(r"\n\n(?=\w)", ran.stdout)
+    assert head.startswith(source)
+    said = dict(part.split("\n\n", 1) for part in parts)
+    rows = {title: re.findall(r"^ +\d +(\d+) +-?[\d.]+ +(.+)$", text, re.MULTILINE) for title, text in said.items()}
+    best = rows["Recommended, without those"]
+    assert len(best) == 5
+    assert rows["In pages of three: the second"][:2] == best[3:]
+    liked = next(title for title in said if title.startswith("User"))
+    assert not {title for _, title in best} & {line.strip() for line in said[liked].splitlines()}
+    years = [int(title[-5:-1]) for _, title in rows["Only comedies since 1980"]]
+    assert len(years) == 5
+    assert min(years) >= 1980
+    assert f"({best[0][0]}) scores" in said["Why the first one"]
+    assert "It is left out" in said["And why not one that is seen"]
+    assert len(rows["and is recommended"]) == 5
+    assert "the same answers: True" in said["Saved and loaded"]
 
 
 @NATIVE

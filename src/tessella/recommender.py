@@ -835,7 +835,8 @@ def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchRes
     """Answers, with what is needed to show them and to go on from them."""
 
     def next_page(page: SearchResult) -> str:
-        return following(cursor, edition.generation, edition.number, who.digest(), page)
+        asked = who.digest() if cursor is None else cursor.asked
+        return following(cursor, edition.generation, edition.number, asked, page)
 
     titles = edition.titles if edition.titled else None
     return Recommendations(found, who.users, edition.generation, edition.number, titles, next_page)

@@ -561,3 +561,14 @@ def test_live_takes_recommenders(model):
     assert live.current is model
     with pytest.raises(TypeError, match=r"a Recommender is made by Recommender\.build"):
         ts.Recommender(3)
+
+
+def test_lists_are_diversified_where_items_have_signals():
+    rng = np.random.default_rng(0)
+    items, users = rng.normal(size=(30, 4)), rng.normal(size=(2, 4))
+    plain = ts.Recommender.build(items, users)
+    boosted = ts.Recommender.build(items, users, signals={"popularity": np.arange(30.0)})
+    rule = ts.diversify(0.5, candidates=20)
+    found, other = (model.recommend([0, 1], k=5, variety=rule).ids for model in (plain, boosted))
+    np.testing.assert_array_equal(found, other)
+    assert (found != plain.recommend([0, 1], k=5).ids).any()

@@ -1,7 +1,6 @@
 """Answering: the lists for those who ask, under everything they wish for."""
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,7 @@ def _page(
         return found
     if found.ids.ndim == 1:
         (left,) = _left([found.ids.tolist()], shown, k)
-        return SearchResult(found.ids[left], found.scores[left], found.n_scored, found.certified)
+        return SearchResult(found.ids.take(left), found.scores.take(left), found.n_scored, found.certified)
     number, at = np.arange(len(shown))[:, None], np.array(_left(found.ids.tolist(), shown, k))
     return SearchResult(found.ids[number, at], found.scores[number, at], found.n_scored, found.certified)
 
@@ -188,8 +187,7 @@ def _page(
 def _left(lists: list[list[Any]], shown: list[set[Any]], k: int) -> list[list[int]]:
     """Where the first k items of each list are that were not shown."""
     return [
-        list(islice((at for at, item in enumerate(own) if item not in before), k))
-        for own, before in zip(lists, shown, strict=True)
+        [at for at, item in enumerate(own) if item not in before][:k] for own, before in zip(lists, shown, strict=True)
     ]
 
 

@@ -42,7 +42,7 @@ class Cursor:
         kind = _kind_of(self.shown)
         ids = json.dumps(self.shown.tolist()).encode() if kind == _TEXTS else self.shown.astype(_KINDS[kind]).tobytes()
         n = len(self.starts) - 1
-        lengths = np.diff(self.starts).astype("<i4").tobytes()
+        lengths = len(self.shown).to_bytes(4, "little") if n == 1 else np.diff(self.starts).astype("<u4").tobytes()
         head = (self.generation.encode(), self.asked.encode(), self.version, kind, n)
         data = _HEAD.pack(0, *head)[4:] + lengths + ids
         raw = zlib.crc32(data).to_bytes(4, "little") + data
@@ -64,14 +64,18 @@ class Cursor:
         raw = binascii.a2b_base64(padded, strict_mode=True)
         checksum, generation, asked, version, kind, n = _HEAD.unpack_from(raw)
         ids_at = _HEAD.size + 4 * n
-        starts = np.zeros(n + 1, np.int64)
-        np.frombuffer(raw[_HEAD.size : ids_at], "<i4").cumsum(out=starts[1:])
+        if n == 1:
+            starts = np.array((0, int.from_bytes(raw[_HEAD.size : ids_at], "little")))
+        else:
+            lengths = np.frombuffer(raw[_HEAD.size : ids_at], "<u4")
+            starts = np.zeros(len(lengths) + 1, np.int64)
+            lengths.cumsum(out=starts[1:])
         shown: NDArray[Any]
         if kind == _TEXTS:
-            shown = np.array(json.loads(raw[ids_at:]), np.str_)
+            shown = np.array(_texts(json.loads(raw[ids_at:])), np.str_)
         else:
             shown = np.frombuffer(raw[ids_at:], _KINDS[kind] if kind < _TEXTS else "").astype(np.int64)
-        if zlib.crc32(raw[4:]) != checksum or len(shown) != starts[-1]:
+        if zlib.crc32(raw[4:]) != checksum or len(starts) != n + 1 or len(shown) != starts[-1]:
             raise ValueError(_DAMAGED)
         return cls(generation.decode(), version, asked.decode(), shown, starts)
 
@@ -103,11 +107,20 @@ def following(cursor: Cursor | None, generation: str, version: int, asked: str, 
         starts = np.array((0, len(new)))
     else:
         starts = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
-    if cursor is not None:
-        own = [new] if there.ndim == 1 else np.split(new, starts[1:-1])
+    if cursor is not None and there.ndim == 1:
+        new = np.concatenate((cursor.shown, new))
+        starts[1] = len(new)
+    elif cursor is not None:
+        own = np.split(new, starts[1:-1])
         new = np.concatenate([part for pair in zip(cursor.lists(), own, strict=True) for part in pair])
         starts = starts + cursor.starts
     return Cursor(generation, version, asked, new, starts).encoded()
+
+
+def _texts(given: object) -> list[str]:
+    if not (isinstance(given, list) and all(type(text) is str for text in given)):
+        raise ValueError(_DAMAGED)
+    return given
 
 
 def _kind_of(ids: NDArray[Any]) -> int:
