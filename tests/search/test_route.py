@@ -241,8 +241,8 @@ def test_queries_of_a_wrong_shape_are_refused(query):
     ("options", "error", "sentence"),
     [
         ({"method": "exact"}, TypeError, r"method is a str, but must be tessella\.Exact\(\), tessella\.Tiles\(reach\)"),
-        ({"method": ts.Tiles}, TypeError, "method is Tiles, but must be"),
-        ({"method": ts.LearnedTiles()}, TypeError, "method is LearnedTiles, but must be"),
+        ({"method": ts.Tiles}, TypeError, "method is the class Tiles, but must be"),
+        ({"method": ts.LearnedTiles()}, TypeError, "method is a LearnedTiles, but must be"),
         ({"exact": 1}, TypeError, "exact is True or False, not int"),
         ({"exact": True, "method": ts.Slots(5)}, ValueError, "exact=True and method=Slots.* contradict each other"),
         ({"k": 0}, ValueError, "k is 0, but must be from 1"),
