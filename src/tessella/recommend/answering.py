@@ -209,7 +209,8 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
     left, depth = np.arange(n), min(k, most)
     before = _shown_entries(edition, wish.cursor, n)
     while len(left):
-        found = _searched(edition, queries[left], depth, wish, _of_numbers(row_filter, left))
+        own_filter = None if row_filter is None else row_filter.of_numbers(left)
+        found = _searched(edition, queries[left], depth, wish, own_filter)
         entries = edition.entries_at(found.ids)
         own = before[left]
         kept = rule.kept(attributes, np.concatenate([own, entries], axis=1))[:, own.shape[1] :]
@@ -276,15 +277,3 @@ def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[n
     entries = np.full((n, width), -1)
     entries[np.arange(width) < lengths[:, None]] = edition.entries_of(cursor.shown)
     return entries
-
-
-def _of_numbers(row_filter: RowFilter, queries: NDArray[np.int64]) -> RowFilter:
-    """The filter of some queries."""
-    if isinstance(row_filter, LazyFilter):
-        parts = [row_filter.of_queries(slice(at, at + 1)) for at in queries.tolist()]
-        listed = np.concatenate(
-            [part.listed[part.starts[0] : part.starts[1]] for part in parts if part.starts is not None]
-        )
-        sizes = [int(part.starts[1] - part.starts[0]) for part in parts if part.starts is not None]
-        return Filter(None, 0, listed, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), row_filter.only)
-    return row_filter if row_filter is None else row_filter.of_numbers(queries)

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella._reference import Lists
 from tessella.results import SearchResult
 from tessella.retrieval.engine import Filter
 from tessella.retrieval.plan import Exact, Method, Plan, plan_from_json, plan_to_json
@@ -95,7 +94,7 @@ class Boosting:
         answers: dict[str, NDArray[Any]] = {}
         for kind in different.tolist():
             numbers = np.flatnonzero(kinds == kind)
-            own = None if row_filter is None else _of_numbers(row_filter, numbers)
+            own = None if row_filter is None else row_filter.of_numbers(numbers)
             found = self._alike(kind, version, queries[numbers], k, own, threads)
             for name, part in found.arrays().items():
                 if name not in answers:
@@ -135,27 +134,6 @@ class Boosting:
             return search(version, queries, k, _EXACT, None, row_filter, threads)
         planned = self._last.with_plans(version, self.plans)[kind - 1] if kind else version
         return search(planned, queries, k, None, None, row_filter, threads)
-
-
-def _of_numbers(row_filter: Filter | LazyFilter, numbers: NDArray[np.int64]) -> Filter | LazyFilter:
-    """The part of a filter for the queries of some numbers, in their order."""
-    if isinstance(row_filter, Filter):
-        return row_filter.of_numbers(numbers)
-    lazy = row_filter
-
-    def lists(queries: slice) -> Lists:
-        own, rows, sizes = numbers[queries], [np.zeros(0, np.int64)], [np.zeros(1, np.int64)]
-        while len(own):  # lists are made for neighbours, as many as take little memory
-            first = int(own[0])
-            n_here = int(np.searchsorted(own, first + lazy.queries_at_once))
-            here, own = own[:n_here], own[n_here:]
-            listed, starts = lazy.lists(slice(first, int(here[-1]) + 1))
-            rows.append(Filter(None, 0, listed, starts, lazy.only).of_numbers(here - first).listed)
-            sizes.append(np.diff(starts)[here - first])
-        return np.concatenate(rows), np.cumsum(np.concatenate(sizes))
-
-    sizes = np.diff(lazy.starts)[numbers]
-    return lazy._replace(starts=np.concatenate([[0], np.cumsum(sizes)]), lists=lists)
 
 
 def boosted_samples(

@@ -40,6 +40,23 @@ class LazyFilter(NamedTuple):
         """The part for some of the queries."""
         return Filter(None, 0, *self.lists(queries), self.only)
 
+    def of_numbers(self, numbers: NDArray[np.int64]) -> Self:
+        """The part for the queries of some numbers, ascending."""
+
+        def lists(queries: slice) -> Lists:
+            own, rows, sizes = numbers[queries], [_NO_ROWS], [np.zeros(1, np.int64)]
+            while len(own):  # lists are made for neighbours, as many as take little memory
+                first = int(own[0])
+                n_here = int(np.searchsorted(own, first + self.queries_at_once))
+                here, own = own[:n_here], own[n_here:]
+                listed, starts = self.lists(slice(first, int(here[-1]) + 1))
+                rows.append(Filter(None, 0, listed, starts, self.only).of_numbers(here - first).listed)
+                sizes.append(np.diff(starts)[here - first])
+            return np.concatenate(rows), np.cumsum(np.concatenate(sizes))
+
+        sizes = np.diff(self.starts)[numbers]
+        return self._replace(starts=np.concatenate([[0], np.cumsum(sizes)]), lists=lists)
+
 
 class PreparedFilter:
     """A filter that is resolved once and then used in any number of searches. Make one with `Index.filter`.
