@@ -19,7 +19,7 @@ SLACK = 1.3  # how much faster a point may be than it was timed
 PLATEAU = 0.001  # nor where two steps in a row gain less than this
 FINALISTS = 3
 PATIENCE = 1.0  # seconds that one call may take; slower methods are asked fewer queries
-BRUTE_FORCE, PATIENCE_WITH_BRUTE_FORCE = ("faiss Flat", "faiss Flat ip"), 20
+BRUTE_FORCE = ("faiss Flat", "faiss Flat ip")
 SLOW = 0.5  # seconds above which one call is enough for a first pass
 WORTH_ASKING = 0.75  # the recall with few queries from which more are asked
 WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
@@ -154,11 +154,12 @@ def tried(course: Course, method: Method, threads: int) -> Point:
 def affordable(course: Course, few: Point) -> int:
     """How many queries a call may ask without taking too long, by what a few took.
 
-    Brute force gets more time: few queries take it several times as long each.
+    Brute force is asked them all: fewer take it several times as long each.
     """
     n_users = len(course.factors.users)
-    patience = PATIENCE * (PATIENCE_WITH_BRUTE_FORCE if few.method.family in BRUTE_FORCE else 1)
-    return int(np.clip(patience * few.speed, min(FEWEST_QUERIES, n_users), n_users))
+    if few.method.family in BRUTE_FORCE:
+        return n_users
+    return int(np.clip(PATIENCE * few.speed, min(FEWEST_QUERIES, n_users), n_users))
 
 
 def fastest_call(course: Course, method: Method, n: int, threads: int, repeats: int) -> float:
