@@ -58,6 +58,17 @@ double sum_of_squares(const double* values, int64_t n) {
 
 // The score of an item: a sum of products in 16 fixed stripes folded in a fixed order.
 float score_of(const float* query, const float* item, int64_t n_factors) {
+#if defined(__AVX512F__)
+    __m512 stripes = _mm512_setzero_ps();
+    int64_t j = 0;
+    for (; j + 16 <= n_factors; j += 16) stripes += _mm512_loadu_ps(query + j) * _mm512_loadu_ps(item + j);
+    if (j < n_factors) {  // a stripe that has run out gets zeros, which change nothing
+        const __mmask16 left = static_cast<__mmask16>((1u << (n_factors - j)) - 1);
+        stripes += _mm512_maskz_loadu_ps(left, query + j) * _mm512_maskz_loadu_ps(left, item + j);
+    }
+    const EightFloats eight =
+        (EightFloats)_mm512_castps512_ps256(stripes) + (EightFloats)_mm512_extractf32x8_ps(stripes, 1);
+#else
     EightFloats first{};
     EightFloats second{};
     int64_t j = 0;
@@ -71,6 +82,7 @@ float score_of(const float* query, const float* item, int64_t n_factors) {
             second += loaded_part(query + j + 8, n_factors - j - 8) * loaded_part(item + j + 8, n_factors - j - 8);
     }
     const EightFloats eight = first + second;
+#endif
     const float* halves = reinterpret_cast<const float*>(&eight);
     const FourFloats four = loaded<FourFloats>(halves) + loaded<FourFloats>(halves + 4);
     return (four[0] + four[2]) + (four[1] + four[3]);

@@ -8,7 +8,19 @@
 // most 127 make 32,258, so no pair saturates.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    __m512i a = _mm512_loadu_si512(offsets);
+    __m512i b = _mm512_loadu_si512(offsets + 32);
+    for (int64_t at = 0; at < code_size; at += 2, codes += 2 * BLOCK_ITEMS) {
+        int16_t both;
+        __builtin_memcpy(&both, query + at, sizeof both);
+        const __m512i factor = _mm512_set1_epi16(both);
+        a = _mm512_add_epi16(a, _mm512_maddubs_epi16(factor, _mm512_loadu_si512(codes)));
+        b = _mm512_add_epi16(b, _mm512_maddubs_epi16(factor, _mm512_loadu_si512(codes + BLOCK_ITEMS)));
+    }
+    _mm512_store_si512(products, a);
+    _mm512_store_si512(products + 32, b);
+#elif defined(__AVX2__)
     const __m256i* start = reinterpret_cast<const __m256i*>(offsets);
     __m256i a = _mm256_loadu_si256(start);  // four variables, not an array, so that they stay in registers
     __m256i b = _mm256_loadu_si256(start + 1);
@@ -48,7 +60,11 @@ uint64_t reaching(const int16_t* products, int32_t limit) {
     if (limit <= LEAST_PRODUCT) return ~uint64_t{0};
     if (limit >= BEYOND_PRODUCTS) return 0;
     uint64_t found = 0;
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    const __m512i bar = _mm512_set1_epi16(static_cast<int16_t>(limit));
+    for (int v = 0; v < 2; ++v)
+        found |= static_cast<uint64_t>(_mm512_cmpge_epi16_mask(_mm512_loadu_si512(products + 32 * v), bar)) << (32 * v);
+#elif defined(__AVX2__)
     const __m256i bar = _mm256_set1_epi16(static_cast<int16_t>(limit - 1));
     const __m256i* sums = reinterpret_cast<const __m256i*>(products);
     for (int v = 0; v < 4; v += 2) {

@@ -376,8 +376,9 @@ struct Kernels {
 };
 
 const Kernels& baseline_kernels();
-#if defined(TESSELLA_HAS_AVX2)
+#if defined(TESSELLA_X86)
 const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
 #endif
 
 }  // namespace tessella

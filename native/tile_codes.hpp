@@ -77,7 +77,34 @@ void group_products(const uint8_t* query, const TileCodes& items, const int32_t*
     const int64_t code_size = items.code_size;
     const int8_t* codes[n_groups];
     for (int g = 0; g < n_groups; ++g) codes[g] = items.codes + groups[g] * GROUP_ITEMS * code_size;
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    __m512i sums[n_groups];  // of every other pair of coordinates in each half
+    for (int g = 0; g < n_groups; ++g)
+        sums[g] = _mm512_zextsi256_si512(
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items.offsets + groups[g] * GROUP_ITEMS)));
+    const __m512i halves = _mm512_inserti64x4(_mm512_set1_epi16(0x0100), _mm256_set1_epi16(0x0302), 1);
+    int64_t at = 0;
+    for (; at + 4 <= code_size; at += 4) {
+        int32_t four;
+        __builtin_memcpy(&four, query + at, sizeof four);
+        const __m512i factor = _mm512_shuffle_epi8(_mm512_set1_epi32(four), halves);
+        for (int g = 0; g < n_groups; ++g)
+            sums[g] = _mm512_add_epi16(sums[g],
+                                       _mm512_maddubs_epi16(factor, _mm512_loadu_si512(codes[g] + at * GROUP_ITEMS)));
+    }
+    if (at < code_size) {
+        int16_t both;
+        __builtin_memcpy(&both, query + at, sizeof both);
+        const __m512i factor = _mm512_set1_epi16(both);
+        for (int g = 0; g < n_groups; ++g) {
+            const __m256i last = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes[g] + at * GROUP_ITEMS));
+            sums[g] = _mm512_add_epi16(sums[g], _mm512_maddubs_epi16(factor, _mm512_zextsi256_si512(last)));
+        }
+    }
+    for (int g = 0; g < n_groups; ++g)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(products) + g,
+                            _mm256_add_epi16(_mm512_castsi512_si256(sums[g]), _mm512_extracti64x4_epi64(sums[g], 1)));
+#elif defined(__AVX2__)
     __m256i sums[n_groups];
     for (int g = 0; g < n_groups; ++g)
         sums[g] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items.offsets + groups[g] * GROUP_ITEMS));

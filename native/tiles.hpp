@@ -4,7 +4,15 @@
 // Which of 64 bounds are at least `limit` and below `done`, as bits.
 uint64_t from_to(const float* bounds, float limit, float done) {
     uint64_t found = 0;
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m512 low = _mm512_set1_ps(limit);
+    const __m512 high = _mm512_set1_ps(done);
+    for (int v = 0; v < 4; ++v) {
+        const __m512 values = _mm512_loadu_ps(bounds + 16 * v);
+        const __mmask16 reached = _mm512_cmp_ps_mask(values, low, _CMP_GE_OQ);
+        found |= static_cast<uint64_t>(_mm512_mask_cmp_ps_mask(reached, values, high, _CMP_LT_OQ)) << (16 * v);
+    }
+#elif defined(__AVX2__)
     const __m256 low = _mm256_set1_ps(limit);
     const __m256 high = _mm256_set1_ps(done);
     for (int v = 0; v < 8; ++v) {

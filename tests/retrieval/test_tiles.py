@@ -220,9 +220,12 @@ def test_settings_are_frozen_and_in_json():
     assert settings == ts.LearnedTiles(7, 2, 3)
     assert hash(settings) == hash(ts.LearnedTiles(7, 2, 3))
     assert ts.LearnedTiles.from_json(settings.to_json()) == settings
-    assert ts.LearnedTiles().count_for(10_000) == 160
-    assert ts.LearnedTiles().count_for(3) == 3
-    assert ts.LearnedTiles(n_tiles=50).count_for(7) == 7
+    assert ts.LearnedTiles().count_for(10_000, n_axes=20) == 160
+    assert ts.LearnedTiles().count_for(10_000, n_axes=64) == 160
+    assert ts.LearnedTiles().count_for(10_000, n_axes=96) == 240
+    assert ts.LearnedTiles().count_for(10_000, n_axes=1_000) == 384
+    assert ts.LearnedTiles().count_for(3, n_axes=64) == 3
+    assert ts.LearnedTiles(n_tiles=50).count_for(7, n_axes=64) == 7
     for text in ("[]", "{}", '{"n_tiles": 3}', settings.to_json().replace("spill", "spell")):
         with pytest.raises(ValueError, match="the text does not describe learned tiles"):
             ts.LearnedTiles.from_json(text)

@@ -29,6 +29,8 @@ LONG = 3.0  # times the root mean square of norms
 MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
+ORDINARY_AXES = 64  # where more axes matter, more rows are read, and smaller tiles save more than they cost
+MOST_FOR_WIDTH = 2.5  # times as many tiles
 TILES_AT_ONCE = 32
 GROUPS_AT_ONCE = 2**8
 TILE_CODES = ("codes", "offsets", "scales")
@@ -43,7 +45,8 @@ class LearnedTiles:
     Parameters
     ----------
     n_tiles : int or "auto", default "auto"
-        How many centres to learn, at most; "auto" is 1.5 times the square root of the number of items.
+        How many centres to learn, at most; "auto" is 1.5 times the square root of the number of items, and up to 2.5
+        times as many where more than 64 principal axes matter.
     spill : {1, 2}, default 1
         Of how many tiles an item is a member. 2 doubles codes and build time; tiles then miss less at the same reach,
         and searches for more than 1,000 answers are exact.
@@ -74,11 +77,12 @@ class LearnedTiles:
         object.__setattr__(self, "spill", _checks.whole_number(self.spill, "spill", 1, 2))
         object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
-    def count_for(self, n_items: int) -> int:
-        """How many centres to learn from so many items."""
+    def count_for(self, n_items: int, n_axes: int) -> int:
+        """How many centres to learn from so many items that so many principal axes describe."""
         if self.n_tiles != "auto":
             return min(int(self.n_tiles), n_items)
-        return min(n_items, -(-int(1.5 * np.sqrt(n_items)) // GROUP_ITEMS) * GROUP_ITEMS)
+        wide = min(max(n_axes / ORDINARY_AXES, 1.0), MOST_FOR_WIDTH)
+        return min(n_items, -(-int(1.5 * wide * np.sqrt(n_items)) // GROUP_ITEMS) * GROUP_ITEMS)
 
     def to_json(self) -> str:
         """The parameters as JSON text."""
@@ -154,7 +158,7 @@ class Tiling:
         limit = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(limit, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)
-        n_tiles = parameters.count_for(len(ordinary))
+        n_tiles = parameters.count_for(len(ordinary), axes.head.shape[1])
         rng = np.random.default_rng(parameters.seed)
         sample = np.sort(rng.permutation(ordinary)[: max(POINTS_PER_TILE * n_tiles, 1)])
 
