@@ -13,7 +13,7 @@ import tessella as ts
 
 BUDGETS = (50, 100, 200, 300, 400, 600)
 MAX_SLOTS = (16, 24, 40)
-STEPS = np.arange(0.25, 0.551, 0.025).round(3).tolist()
+STEPS = np.arange(0.25, 0.551, 0.0125).round(4).tolist()
 REACHES = (0.05, 0.1, 0.15, 0.2, *STEPS, 0.6, 0.7, 0.85, 1.0)
 OurMethod: TypeAlias = ts.Exact | ts.Tiles | ts.Slots | None  # None follows the index's plan
 

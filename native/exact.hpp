@@ -97,7 +97,13 @@ int16_t largest(const int16_t* products) {
 }
 
 constexpr int64_t STRETCH_BLOCKS = 32;
-constexpr int64_t NEXT_BLOCKS = 8;  // of the stretches after the first, which stay in the nearest cache
+constexpr int64_t NEXT_BLOCKS = 8;        // at most, of the stretches after the first
+constexpr int64_t NEXT_BYTES = 24 << 10;  // of their codes, so that they stay in the nearest cache
+
+int64_t next_blocks(int64_t code_size) {
+    const int64_t n = NEXT_BYTES / (BLOCK_ITEMS * code_size);
+    return n < 1 ? 1 : n < NEXT_BLOCKS ? n : NEXT_BLOCKS;
+}
 
 // What the products of codes may be off.
 double slack_of(const ExactQueryTerms& terms, const BlockTerms& of_block) {
@@ -223,9 +229,10 @@ void scan_exact(const Items& items, const ExactCodes& codes, const Queries& quer
                 uint8_t* open, const TopK& best) {
     const ExactScan scan = {items, codes, queries, coded};
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;
+    const int64_t next = next_blocks(codes.code_size);
     Stretch stretch;
     for (int64_t query = 0; query < queries.n_queries; ++query) open[query] = 1;
-    for (int64_t first = 0, length = STRETCH_BLOCKS; first < n_blocks; first += length, length = NEXT_BLOCKS)
+    for (int64_t first = 0, length = STRETCH_BLOCKS; first < n_blocks; first += length, length = next)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!open[query]) continue;
             Heap heap = heap_of(best, query);
@@ -275,11 +282,12 @@ void gather_exact(const Items& items, const ExactCodes& codes, const Queries& qu
         }
         return true;
     };
-    for (int64_t from = 0; from < n_blocks; from += NEXT_BLOCKS)
+    const int64_t next = next_blocks(codes.code_size);
+    for (int64_t from = 0; from < n_blocks; from += next)
         for (int64_t query = 0; query < queries.n_queries; ++query) {
             if (!open[query]) continue;
             Gatherer gatherer = gatherer_of(gathered, query);
-            const int64_t stop = n_blocks - from < NEXT_BLOCKS ? n_blocks : from + NEXT_BLOCKS;
+            const int64_t stop = n_blocks - from < next ? n_blocks : from + next;
             for (int64_t block = from; open[query] && block < stop; ++block)
                 open[query] = !gatherer.cut->full && gather_block(query, block, gatherer);
             gathered.counts[query] = gatherer.count;

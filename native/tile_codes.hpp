@@ -8,9 +8,11 @@
 // the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes are of integers
 // and wrap around, so a level cannot change what is left out.
 
-// Bounds stay finite, so that infinities mark what is not there.
+// Bounds stay finite, so that infinities mark what is not there. Written so that it takes two instructions; a NaN counts
+// as large.
 float finite(float bound) {
-    return bound < LARGEST_BOUND ? (bound > -LARGEST_BOUND ? bound : -LARGEST_BOUND) : LARGEST_BOUND;
+    const float at_most = bound < LARGEST_BOUND ? bound : LARGEST_BOUND;
+    return at_most > -LARGEST_BOUND ? at_most : -LARGEST_BOUND;
 }
 
 // What one step of a code stands for.
@@ -162,8 +164,13 @@ void bound_four(const TileCodes& items, const int32_t* groups, int64_t count, co
 // The bounds of the items of some groups, one group after another.
 void coded_bounds(const TileCodes& items, const int32_t* groups, int64_t n_groups, const uint8_t* query, float slack,
                   float* bounds) {
-    for (int64_t g = 0; g < n_groups; g += 4)
+    for (int64_t g = 0; g < n_groups; g += 4) {
+        for (int64_t next = g + 4; next < n_groups && next < g + 8; ++next) {
+            const int8_t* codes = items.codes + groups[next] * GROUP_ITEMS * items.code_size;
+            for (int64_t at = 0; at < GROUP_ITEMS * items.code_size; at += 64) __builtin_prefetch(codes + at);
+        }
         bound_four(items, groups + g, n_groups - g < 4 ? n_groups - g : 4, query, slack, bounds + g * GROUP_ITEMS);
+    }
 }
 
 // The same of groups that follow each other.
