@@ -26,7 +26,8 @@ from tessella.retrieval.codes import Axes
 
 ITEMS_AT_ONCE = 2**12
 LONG = 3.0  # times the root mean square of norms
-MOST_LONG = 2.0  # times the root of the number of items, since every query goes through them
+LONG_SHARE = 2.0  # at most so many times the root of the number of items are long, since every query reads them
+MOST_LONG = 512
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
 ORDINARY_AXES = 64  # where more axes matter, more rows are read, and smaller tiles save more than they cost
@@ -154,7 +155,7 @@ class Tiling:
     def learn(cls, factors: NDArray[np.float32], axes: Axes, parameters: LearnedTiles, threads: int) -> Self:
         """Learn centres from checked factors, or from some of them."""
         squares = squared_norms(factors)
-        n_long = min(int(MOST_LONG * np.sqrt(len(factors))), len(factors) - 1)
+        n_long = min(int(LONG_SHARE * np.sqrt(len(factors))), MOST_LONG, len(factors) - 1)
         limit = float(np.partition(squares, -n_long - 1)[-n_long - 1])
         long_norm = float(np.sqrt(max(limit, LONG**2 * squares.mean())))
         ordinary = np.flatnonzero(np.sqrt(squares) <= long_norm)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tessella._norms import squared_norms
 from tessella._threads import cut
 from tessella.results import Drift
-from tessella.retrieval.tiles import MOST_LONG, Tiling
+from tessella.retrieval.tiles import LONG_SHARE, Tiling
 from tessella.versions.version import Version
 
 FEWEST_JUDGED = 100
@@ -54,7 +54,7 @@ def _tile_fit(version: Version, tiling: Tiling, new: NDArray[np.int64]) -> tuple
     n_long = sum(
         int(np.count_nonzero(tiling.is_long(version.factors_at(new[part])))) for part in cut(len(new), ITEMS_AT_ONCE)
     )
-    astray = bool(n_long > MOST_LONG * np.sqrt(version.n_live))
+    astray = bool(n_long > LONG_SHARE * np.sqrt(version.n_live))
     if version.n_live < ITEMS_PER_TILE * len(tiling.centres):
         return None, n_long, astray
     fitted = _squared_distances(version, tiling, _live(version, new=False))
