@@ -12,7 +12,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers bench-recommend learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-peers: $(PEERS_VENV)/.installed  ## Race every peer, and measure single qu
 
 bench-recommend: $(PEERS_VENV)/.installed  ## Measure what a recommender costs beside search, against faiss and implicit: ARGS=--quick
 	@$(PEERS_VENV)/bin/python benchmarks/bench_recommend.py $(ARGS)
+
+bench-scale: $(INSTALLED)  ## Build, save, load and search ten million items: ARGS='--items 1000000' for fewer
+	@$(BIN)/python benchmarks/bench_scale.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
