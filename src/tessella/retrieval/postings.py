@@ -1,6 +1,6 @@
 """Postings: the inverted index from slots to items, with impacts (P12)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
@@ -31,24 +31,13 @@ class Postings:
     block_lists: NDArray[np.int64]  # (n_blocks + 1) the first list of each block
 
     @classmethod
-    def build(cls, n: int, entries: Mapping[int, Entries]) -> Self:
-        """Post the sparse map of n items, given as the entries of stretches by their first position."""
-        blocks = []
-        for block in cut(n, POSTING_BLOCK):
-            first = block.start
-            positions, slots, values = [], [], []
-            for at in sorted(start for start in entries if first <= start < block.stop):
-                starts, stretch_slots, stretch_values = entries[at]
-                positions.append(np.repeat(np.arange(at - first, at - first + len(starts) - 1), np.diff(starts)))
-                slots.append(stretch_slots)
-                values.append(stretch_values)
-            blocks.append(_block_of(np.concatenate(positions), np.concatenate(slots), np.concatenate(values)))
-        all_positions, impacts, all_slots, lengths, scales = (
-            np.concatenate(part) for part in zip(*blocks, strict=True)
-        )
+    def build(cls, n: int, entries_of: Callable[[slice], Sequence[Entries]]) -> Self:
+        """Post the sparse map of n items, block by block; a block is asked for as entries of successive stretches."""
+        blocks = [_block_of(entries_of(block)) for block in cut(n, POSTING_BLOCK)]
+        positions, impacts, slots, lengths, scales = (np.concatenate(part) for part in zip(*blocks, strict=True))
         starts = np.concatenate([[0], np.cumsum(lengths)])
         block_lists = np.concatenate([[0], np.cumsum([len(block[2]) for block in blocks])])
-        return cls(all_positions, impacts, all_slots, starts, scales, block_lists)
+        return cls(positions, impacts, slots, starts, scales, block_lists)
 
     def check(self, n: int, longest: float) -> None:
         """Refuse arrays that do not belong together, as only a forged file has."""
@@ -90,9 +79,12 @@ class Postings:
 
 
 def _block_of(
-    positions: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float32]
+    stretches: Sequence[Entries],
 ) -> tuple[NDArray[np.uint16], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """The entries of a block by slot, then by falling size: positions, impacts; slots, lengths and scales of lists."""
+    counts = np.concatenate([np.diff(starts) for starts, _, _ in stretches])
+    positions = np.repeat(np.arange(len(counts)), counts)
+    slots, values = (np.concatenate(part) for part in zip(*(stretch[1:] for stretch in stretches), strict=True))
     sizes = np.abs(values)
     numbers = slots if slots.max(initial=0) < 2**32 else np.unique(slots, return_inverse=True)[1]
     # The bits of floats that are not negative are in order, so slot and falling size make one number.

@@ -243,18 +243,7 @@ class TiledItems:
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
         """Assign factors that are by falling norm; few of them are all in tile 0."""
-        if len(factors) < FEWEST_PER_TILE * len(tiling.centres):
-            tiles = np.zeros((len(factors), 1), np.int32)
-        else:
-            tiles = tiling.tiles_of(factors, threads)
-        numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
-        flat = tiles.ravel()
-        if tiles.shape[1] > 1:  # the longest, and items too large to look beyond, are in one tile only
-            once = tiles != tiles[:, :1]
-            once[:, 0] = True
-            numbers, flat = numbers[once.ravel()], flat[once.ravel()]
-        order = np.argsort(flat, kind="stable")
-        return cls.of(factors, tiling, numbers[order], np.bincount(flat, minlength=len(tiling.centres) + 1), threads)
+        return cls.of(factors, tiling, *_members_by_tile(factors, tiling, threads), threads)
 
     @classmethod
     def of(
@@ -266,18 +255,7 @@ class TiledItems:
         threads: int,
     ) -> Self:
         """The tiles with so many members, one tile after another, each in order; which go together in groups."""
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        grouped, running = members.copy(), core()
-
-        def group(part: slice) -> None:
-            here = ends[part.start : part.stop + 1]
-            running.kernels.group_neighbours(factors, here - here[0], grouped[here[0] : here[-1]], running.level)
-
-        run_blocks(group, cut(len(sizes), TILES_AT_ONCE), threads)
-        starts = np.concatenate([[0], np.cumsum(-(-sizes // GROUP_ITEMS))])
-        padded = np.full(starts[-1] * GROUP_ITEMS, -1, np.int32)
-        padded[np.arange(len(members)) + np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)] = grouped
-        return cls.in_groups(factors, tiling, padded, starts.astype(np.int32), threads)
+        return cls.in_groups(factors, tiling, *_grouped(factors, members, sizes, threads), threads)
 
     @classmethod
     def in_groups(
@@ -303,7 +281,6 @@ class TiledItems:
         tile_of = np.repeat(np.arange(n_tiles + 1), np.diff(starts))  # of each group
         centre_of = np.arange(len(tile_of)) + (centre_starts[:-1] * GROUP_ITEMS - starts[:-1])[tile_of]
         centres = np.zeros((n_centres, width), np.float32)
-        group_radii = np.zeros(len(tile_of))
         distances = np.zeros(len(tile_of))
 
         def enter(part: slice) -> None:
@@ -315,12 +292,12 @@ class TiledItems:
             by_group = theirs.reshape(len(there), GROUP_ITEMS, width).astype(np.float64)
             means = (by_group.sum(axis=1) / there.sum(axis=1)[:, None]).astype(np.float32)
             centres[centre_of[part]] = means
-            group_radii[part] = _farthest(by_group, there, means)
+            radii = _with_room(_farthest(by_group, there, means), means, factors.shape[1])
+            tiled.group_radii[centre_of[part]] = radii
             distances[part] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[part] - 1, 0)])
 
         run_blocks(enter, cut(len(tile_of), GROUPS_AT_ONCE), threads)
         tiled.groups.fill(0, centres)
-        tiled.group_radii[centre_of] = _with_room(group_radii, centres[centre_of], factors.shape[1])
         farthest = np.zeros(n_tiles)
         around = tile_of > 0
         np.maximum.at(farthest, tile_of[around] - 1, distances[around])
@@ -386,6 +363,41 @@ class TiledItems:
 def code_size(width: int) -> int:
     """Coordinates of a code: one for each that is coded, and one more if that is odd."""
     return width + width % 2
+
+
+def _members_by_tile(
+    factors: NDArray[np.float32], tiling: Tiling, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The members of all tiles, one tile after another, each in order; how many each tile has."""
+    if len(factors) < FEWEST_PER_TILE * len(tiling.centres):
+        tiles = np.zeros((len(factors), 1), np.int32)
+    else:
+        tiles = tiling.tiles_of(factors, threads)
+    numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
+    flat = tiles.ravel()
+    if tiles.shape[1] > 1:  # the longest, and items too large to look beyond, are in one tile only
+        once = tiles != tiles[:, :1]
+        once[:, 0] = True
+        numbers, flat = numbers[once.ravel()], flat[once.ravel()]
+    return numbers[np.argsort(flat, kind="stable")], np.bincount(flat, minlength=len(tiling.centres) + 1)
+
+
+def _grouped(
+    factors: NDArray[np.float32], members: NDArray[np.int32], sizes: NDArray[np.integer[Any]], threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The members of all tiles in groups of neighbours, -1 where a tile's last group has room; where tiles begin."""
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    grouped, running = members.copy(), core()
+
+    def group(part: slice) -> None:
+        here = ends[part.start : part.stop + 1]
+        running.kernels.group_neighbours(factors, here - here[0], grouped[here[0] : here[-1]], running.level)
+
+    run_blocks(group, cut(len(sizes), TILES_AT_ONCE), threads)
+    starts = np.concatenate([[0], np.cumsum(-(-sizes // GROUP_ITEMS))])
+    padded = np.full(starts[-1] * GROUP_ITEMS, -1, np.int32)
+    padded[np.arange(len(members)) + np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)] = grouped
+    return padded, starts.astype(np.int32)
 
 
 def _centre_starts(starts: NDArray[np.int32]) -> NDArray[np.int32]:

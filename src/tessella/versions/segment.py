@@ -58,25 +58,29 @@ class Segment:
         order = np.argsort(-squared_norms(items.factors), kind="stable")
         ordered = items.factors
         core().kernels.reorder(ordered, order)
+        rows, ids, is_new = items.rows[order], items.ids[order], items.is_new[order]
         n = len(ordered)
+        del order
         codes = ExactCodes.empty(n, fitted.axes)
-        entries: dict[int, Entries] = {}
 
-        def enter(part: slice) -> None:
-            factors = ordered[part]
-            rotated = fitted.rotate(factors)
-            codes.fill(part, factors, rotated, fitted.axes)
-            entries[part.start] = fitted.item_entries(factors, rotated)
+        def entries_of(block: slice) -> list[Entries]:
+            entries: dict[int, Entries] = {}  # by first position
 
-        run_blocks(enter, cut(n, ITEMS_AT_ONCE), threads)
-        give_way()
-        postings = Postings.build(n, entries)
+            def enter(part: slice) -> None:
+                factors = ordered[part]
+                rotated = fitted.rotate(factors)
+                codes.fill(part, factors, rotated, fitted.axes)
+                entries[part.start] = fitted.item_entries(factors, rotated)
+
+            run_blocks(enter, cut(block.stop, ITEMS_AT_ONCE, block.start), threads)
+            give_way()
+            return [entries[first] for first in sorted(entries)]
+
+        postings = Postings.build(n, entries_of)
         give_way()
         tiles = None if fitted.tiling is None else TiledItems.build(ordered, fitted.tiling, threads)
         give_way()
-        return cls.from_ordered(
-            ordered, items.rows[order], items.ids[order], items.is_new[order], codes, postings, tiles
-        )
+        return cls.from_ordered(ordered, rows, ids, is_new, codes, postings, tiles)
 
     @classmethod
     def from_ordered(
