@@ -21,9 +21,7 @@ RACE = """How many times as fast as the best peer we are, with up to 2,000 queri
 three fastest settings of ours and of the peers take turns, and at 0.95 so does "auto", an index built with the default
 settings; a ratio is the median over turns. On this machine two threads share caches, and the host is noisy. The best
 of ours and the best peer are chosen for each number of threads, while auto is one index that chose its method on one
-thread, so their ratios may move differently between one thread and two. A later run
-of gowalla-x-bpr-1m on a machine that did nothing else, stopped before it was written down, printed 1.57 at 0.95, 1.28
-for auto and 1.45 at 0.99."""
+thread, so their ratios may move differently between one thread and two."""
 
 CURVES = """Every setting that was tried, up and to the right is better (`make curves` draws all sets):
 
