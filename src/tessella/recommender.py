@@ -339,6 +339,7 @@ class Recommender:
         allow: Any = None,
         after: str | None = None,
         interests: Literal["best", "sum"] = "best",
+        variety: Variety | None = None,
         method: Method | None = None,
         exact: bool = False,
         regularization: float = 0.01,
@@ -352,14 +353,17 @@ class Recommender:
             One user, as for `recommend`.
         item : int or str
             The item.
-        k, liked, like, dislike, exclude_seen, where, boosts, now, exclude, allow, after, interests, method, exact, regularization, alpha
-            As for `recommend`. Rules of variety are not looked at.
+        k, liked, like, dislike, exclude_seen, where, boosts, now, exclude, allow, after
+            As for `recommend`.
+        interests, variety, method, exact, regularization, alpha
+            As for `recommend`.
 
         Examples
         --------
         >>> import tessella as ts
         >>> items = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-        >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes={"title": ["Alien", "Brazil", "Cube"]})
+        >>> titles = {"title": ["Alien", "Brazil", "Cube"]}
+        >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes=titles)
         >>> print(model.explain(0, item=0))
         'Alien' (0) scores 2.
         A search for 10 (exact) returns it as number 1.
@@ -367,7 +371,11 @@ class Recommender:
         >>> print(model.explain(0, item=2))
         'Cube' (2) scores 3.
         It is left out: the user has seen it, or named it.
-        """  # noqa: E501
+        >>> alike = ts.Recommender.build([[3.0], [2.0], [1.0]], attributes={"genre": ["comedy", "comedy", "drama"]})
+        >>> print(alike.explain([1.0], item=1, k=2, variety=ts.at_most(1, per="genre")))
+        Item 1 scores 2.
+        at_most(1, per='genre') leaves it out: 'comedy' is used up by item 0.
+        """
         edition = self._edition
         if item is None:
             raise ValueError("item is missing; pass the id of the item to explain.")
@@ -383,6 +391,7 @@ class Recommender:
             exclude=exclude,
             allow=allow,
             interests=interests,
+            variety=variety,
         )
         return explained(edition, who, wish, item)
 

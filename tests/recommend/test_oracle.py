@@ -304,3 +304,54 @@ def test_lists_for_each_user_give_what_each_alone_gets(seed, variety, text_ids, 
         np.testing.assert_array_equal(alone.scores, together.scores[number])
         following = world.model.recommend(user, 3, after=alone.next, **own, **options)
         np.testing.assert_array_equal(following.ids, second.ids[number])
+
+
+RULES = [None, ts.at_most(1, per="genre"), ts.at_most(2, per="tags"), ts.diversify(0.4, candidates=8)]
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(RULES),
+    st.booleans(),
+    st.sampled_from([None, {"year": {"from": 2}}]),
+    st.integers(1, 2),
+    st.booleans(),
+    st.booleans(),
+)
+def test_explanations_agree_with_lists(seed, variety, text_ids, where, n_interests, boosted, paged):
+    world = World(np.random.default_rng(seed), 15, 1, n_interests, text_ids, signals=True)
+    world.change()
+    options = {"where": where, "variety": variety, "boosts": {"fresh": 0.5} if boosted else None, "exact": True}
+    shown = []
+    if paged:
+        page = world.model.recommend("u0", 2, **options)
+        shown = [item for item, _, _ in page.lists()]
+        options["after"] = page.next
+    found = world.model.recommend("u0", 3, **options)
+    most = 8 if isinstance(variety, ts.recommend.variety.Diversify) else len(world.order)  # its candidates
+    everything = world.model.recommend("u0", most, **options)
+    plain = world.model.recommend("u0", len(world.order), **options | {"variety": None})
+    for item in world.order:
+        reason = world.model.explain("u0", item, 3, **options)
+        places = {name: place for place, name in enumerate(found.ids.tolist(), 1)}
+        assert reason.place == places.get(item)
+        assert reason.recommended == (item in places)
+        assert reason.score == pytest.approx(world.scores(0, "best", {"fresh": 0.5 * boosted})[item], abs=1e-4)
+        assert (item in shown) == ("after" in reason.left_out_by)
+        standing = reason.standing
+        if reason.left_out_by or (variety is None and n_interests == 1):
+            assert standing is None
+            continue
+        assert str(reason)
+        allowed, ranked_items = everything.ids.tolist(), plain.ids.tolist()
+        assert standing.number == (allowed.index(item) + 1 if item in allowed else None)
+        if standing.by_score is not None:
+            assert standing.by_score == ranked_items.index(item) + 1
+        if isinstance(variety, ts.recommend.variety.AtMost) and standing.number is None:
+            assert len(standing.rivals) >= variety.n
+            ahead = shown + ranked_items[: standing.by_score]
+            for rival, _ in standing.rivals:
+                assert rival in ahead
+                assert standing.value in np.atleast_1d(world.items[rival][variety.per])
+            assert standing.value in np.atleast_1d(world.items[item][variety.per])

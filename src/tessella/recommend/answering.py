@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella.recommend.asking import Asked
+from tessella.recommend.attributes import Attributes
 from tessella.recommend.cursors import Cursor
 from tessella.recommend.edition import Edition
 from tessella.recommend.interests import INTERESTS, merged
@@ -67,7 +68,7 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     cursor = wish.cursor
     row_filter = filtered(edition, asked, wish, shown=not isinstance(wish.variety, AtMost))
     if wish.variety is None and cursor is None:
-        found = _searched(edition, queries, k, wish, row_filter, single=asked.single)
+        found = searched(edition, queries, k, wish, row_filter, single=asked.single)
     elif wish.variety is None and cursor is not None:
         found = _page(edition, queries, k, wish, row_filter, cursor, single=asked.single)
     else:
@@ -136,7 +137,7 @@ def _read(edition: Edition, given: Any, name: str, n: int) -> Given:
     return given if isinstance(given, PreparedFilter) else selection(edition.version, given, name, n)
 
 
-def _searched(
+def searched(
     edition: Edition,
     queries: NDArray[np.float32],
     k: int,
@@ -174,7 +175,7 @@ def _page(
     """The top k without what was shown: of so many more, what is left. That is faster than to exclude so many."""
     shown = [set(ids.tolist()) for ids in cursor.lists()]
     most = max(map(len, shown), default=0)
-    found = _searched(edition, queries, k + most, wish, row_filter, single=single)
+    found = searched(edition, queries, k + most, wish, row_filter, single=single)
     if not most:
         return found
     if found.ids.ndim == 1:
@@ -200,17 +201,17 @@ def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, 
 
 def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
     """The top k under a rule: what it lets in of ever longer lists, until there are k or nothing is left."""
-    rule, attributes = wish.variety, edition.attributes
-    if not isinstance(rule, AtMost) or attributes is None:
-        raise ValueError("at_most needs attributes of items, but the recommender has none; build it with attributes.")
-    attributes.column(rule.per, "at_most")
+    rule = wish.variety
+    if not isinstance(rule, AtMost):
+        raise TypeError("variety is no rule of how many there may be.")
+    attributes = attributes_for(edition, rule)
     n, most = len(queries), max(1, edition.version.n_live)
     result = _empty(edition, n, k)
     left, depth = np.arange(n), min(k, most)
-    before = _shown_entries(edition, wish.cursor, n)
+    before = shown_entries(edition, wish.cursor, n)
     while len(left):
         own_filter = None if row_filter is None else row_filter.of_numbers(left)
-        found = _searched(edition, queries[left], depth, wish, own_filter)
+        found = searched(edition, queries[left], depth, wish, own_filter)
         entries = edition.entries_at(found.ids)
         own = before[left]
         kept = rule.kept(attributes, np.concatenate([own, entries], axis=1))[:, own.shape[1] :]
@@ -223,6 +224,14 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
     return result
 
 
+def attributes_for(edition: Edition, rule: AtMost) -> Attributes:
+    """The attributes of items, which must have the column of a rule."""
+    if edition.attributes is None:
+        raise ValueError("at_most needs attributes of items, but the recommender has none; build it with attributes.")
+    edition.attributes.column(rule.per, "at_most")
+    return edition.attributes
+
+
 def _diversified(
     edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter
 ) -> SearchResult:
@@ -230,7 +239,7 @@ def _diversified(
     rule = wish.variety
     if not isinstance(rule, Diversify):
         raise TypeError("variety is no rule to diversify by.")
-    found = _searched(edition, queries, max(rule.candidates, k), wish, row_filter)
+    found = searched(edition, queries, max(rule.candidates, k), wish, row_filter)
     result = _empty(edition, len(queries), k)
     shown = [None] * len(queries) if wish.cursor is None else wish.cursor.lists()
     for number, before in enumerate(shown):
@@ -268,7 +277,7 @@ def _put(
     result.certified[queries] = found.certified[done]
 
 
-def _shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[np.int64]:
+def shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[np.int64]:
     """Entries of what was shown, for each query, in that order; filled up with -1."""
     if cursor is None:
         return np.zeros((n, 0), np.int64)

@@ -130,10 +130,17 @@ class Boosting:
         threads: int | None,
     ) -> SearchResult:
         """The answers to queries of one kind."""
+        planned, method = self._planned(version, kind)
+        return search(planned, queries, k, method, None, row_filter, threads)
+
+    def planned(self, version: Version, query: NDArray[np.float32]) -> tuple[Version, Method | None]:
+        """A version with the plan for a query, and the method if there is none but one."""
+        return self._planned(version, int(self._kinds(query[None])[0]))
+
+    def _planned(self, version: Version, kind: int) -> tuple[Version, Method | None]:
         if kind > len(self.plans):
-            return search(version, queries, k, _EXACT, None, row_filter, threads)
-        planned = self._last.with_plans(version, self.plans)[kind - 1] if kind else version
-        return search(planned, queries, k, None, None, row_filter, threads)
+            return version, _EXACT
+        return (self._last.with_plans(version, self.plans)[kind - 1] if kind else version), None
 
 
 def boosted_samples(

@@ -133,7 +133,7 @@ class Edition:
         found = np.full(ids.shape, None, object)
         entries = self.entries_at(ids)
         there = entries >= 0
-        if self.attributes is not None:
+        if self.attributes is not None and self.titled:
             found[there] = self.attributes.values(TITLE, entries[there])
         return found
 

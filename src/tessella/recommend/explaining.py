@@ -1,6 +1,7 @@
 """Explaining: why an item is, or is not, recommended to somebody."""
 
 import html
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella import _checks
-from tessella.recommend.answering import Wish, filtered, queries_of, signals_of
+from tessella.recommend.answering import Wish, answered, filtered, queries_of, signals_of
 from tessella.recommend.asking import Asked
 from tessella.recommend.edition import Edition
+from tessella.recommend.standing import Standing, standing
 from tessella.results import Explanation
 from tessella.search.explain import explain, rows_allowed
 
@@ -43,7 +45,13 @@ class Reason:
     near : tuple of (id, title, cosine)
         What the user has seen or named that is most like it.
     search : Explanation
-        What the search made of it: rank, place, method.
+        What a search with its vector made of it, whatever the rule of variety: rank, place, method. Of several vectors,
+        with the one that scores most.
+    place : int or None
+        Its number in the list that `recommend` gives, from 1; None if it is not in it.
+    standing : Standing or None
+        With a rule of variety, or with several vectors: its number by score alone, and under the rule. None if a filter
+        leaves it out.
     """
 
     item: int | str
@@ -53,24 +61,50 @@ class Reason:
     left_out_by: tuple[str, ...]
     near: tuple[tuple[int | str, str | None, float], ...]
     search: Explanation
+    place: int | None
+    standing: Standing | None
 
     @property
     def recommended(self) -> bool:
         """Whether it is among the answers."""
-        return self.search.returned
+        return self.place is not None
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The same in words."""
-        made = [f"{_named(self.item, self.title)} scores {self.score:.6g}{self._made_of()}."]
+        named = _named(self.item, self.title)
+        made = [f"{named[0].upper()}{named[1:]} scores {self.score:.6g}{self._made_of()}."]
         if self.left_out_by:
             made.append(f"It is left out: {', and '.join(_REASONS[name] for name in self.left_out_by)}.")
+        elif self.standing is not None:
+            made.append(self._stands(self.standing))
         else:
             made += self.search.sentences[1:2]
         if self.near:
             alike = ", ".join(f"{_named(item, title)} ({cosine:.2f})" for item, title, cosine in self.near)
             made.append(f"Of what the user has seen or named, most like it by cosine: {alike}.")
         return tuple(made)
+
+    def _stands(self, standing: Standing) -> str:
+        """What became of an item that may answer, under a rule or with several vectors."""
+        rule, k = standing.rule, self.search.k
+        rivals = ", ".join(_named(item, title) for item, title in standing.rivals)
+        if standing.by_score is None:
+            return f"It is not among the candidates of {rule}."
+        if standing.number is None:
+            return f"{rule} leaves it out: {standing.value!r} is used up by {rivals}."
+        said = "By the best score over several vectors" if rule is None else f"With {rule}"
+        if self.place is None and standing.number <= k:
+            return f"{said} it should be number {standing.number:,}, but the search ({self.search.method}) misses it."
+        number = self.place or standing.number
+        made = f"{said} it is number {number:,}"
+        if rule is not None and standing.by_score != number:
+            made += f"; by score alone, number {standing.by_score:,}"
+        if number > k:
+            made += f"; {k:,} are asked for"
+        if rivals:
+            made += f". Of what is chosen before, most like it: {rivals} ({standing.value:.2f})"
+        return f"{made}."
 
     def _made_of(self) -> str:
         if len(self.parts) == 1:
@@ -87,7 +121,7 @@ class Reason:
 
 
 def _named(item: int | str, title: str | None) -> str:
-    return f"Item {item!r}" if title is None else f"{title!r} ({item!r})"
+    return f"item {item!r}" if title is None else f"{title!r} ({item!r})"
 
 
 def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reason:
@@ -98,25 +132,50 @@ def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reaso
     item = _checks.ids([item_id], 1, name="item")
     version.same_kind(item)
     position = int(version.positions_of(item)[0])
+    wish = replace(wish, now=time.time()) if wish.now is None else wish  # one moment for all of it
     vector = edition.item_vectors(item)[0].astype(np.float64)
     queries = queries_of(edition, asked, wish)[0]
     full = version.factors_at(np.array([position]))[0].astype(np.float64)
-    query = queries if queries.ndim == 1 else queries[int(np.argmax(queries.astype(np.float64) @ full))]
+    query = queries if queries.ndim == 1 else _best_vector(queries, full, edition.n_factors)
     parts = {"factors": float(query[: edition.n_factors].astype(np.float64) @ vector)}
     entry = edition.entries_of(item)
     for name in wish.boosts or ():
         own = {name: wish.boosts[name]}
         parts[name] = float(signals_of(edition).boost(own, 1, wish.now, entry)[0, 0])
-    found = explain(version, query, item[0].item(), position, wish.k, wish.method, None, filtered(edition, asked, wish))
+    planned, method = version, wish.method
+    if wish.boosts and edition.boosting is not None and method is None:
+        planned, method = edition.boosting.planned(version, query)
+    found = explain(planned, query, item[0].item(), position, wish.k, method, None, filtered(edition, asked, wish))
+    left_out_by = _left_out_by(edition, asked, wish, int(version.rows_at(np.array([position]))[0]))
+    place, stands = found.place, None
+    if wish.variety is not None or queries.ndim == 2:
+        place = _place(answered(edition, asked, wish).ids, item)
+        stands = None if left_out_by else standing(edition, asked, wish, item)
     return Reason(
         item=item[0].item(),
-        title=edition.titles(item)[0] if edition.titled else None,
+        title=edition.titles(item)[0],
         score=sum(parts.values()),
         parts=parts,
-        left_out_by=_left_out_by(edition, asked, wish, int(version.rows_at(np.array([position]))[0])),
+        left_out_by=left_out_by,
         near=_near(edition, asked, item),
         search=found,
+        place=place,
+        standing=stands,
     )
+
+
+def _best_vector(queries: NDArray[np.float32], item: NDArray[np.float64], n_factors: int) -> NDArray[np.float32]:
+    """Of several vectors, the one an item scores most with; one of zeros is none, unless there is no other."""
+    there = queries[:, :n_factors].any(axis=1)
+    scores = np.where(there | ~there.any(), queries.astype(np.float64) @ item, -np.inf)
+    best: NDArray[np.float32] = queries[int(np.argmax(scores))]
+    return best
+
+
+def _place(ids: NDArray[Any], item: NDArray[Any]) -> int | None:
+    """An item's number in a list, from 1."""
+    places = np.flatnonzero(ids.ravel() == item[0])
+    return int(places[0]) + 1 if places.size else None
 
 
 def _left_out_by(edition: Edition, asked: Asked, wish: Wish, row: int) -> tuple[str, ...]:
@@ -153,5 +212,5 @@ def _near(edition: Edition, asked: Asked, item: NDArray[Any]) -> tuple[tuple[int
     lengths = np.linalg.norm(theirs, axis=1) * np.linalg.norm(own)
     cosines = np.divide(theirs @ own, lengths, out=np.zeros(len(theirs)), where=lengths > 0)
     best = np.argsort(-cosines, kind="stable")[:NEAR]
-    titles = edition.titles(ids[best]) if edition.titled else [None] * len(best)
+    titles = edition.titles(ids[best])
     return tuple((ids[at].item(), title, float(cosines[at])) for at, title in zip(best.tolist(), titles, strict=True))

@@ -21,6 +21,9 @@ class AtMost:
     n: int
     per: str
 
+    def __str__(self) -> str:
+        return f"at_most({self.n}, per={self.per!r})"
+
     def kept(self, attributes: Attributes, entries: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which items of ranked lists the rule lets in: each, unless n before it have one of its values.
 
@@ -85,6 +88,10 @@ class Diversify:
     candidates: int
     metric: Metric
 
+    def __str__(self) -> str:
+        metric = "" if self.metric == "cosine" else f", metric={self.metric!r}"
+        return f"diversify({self.weight:g}, candidates={self.candidates}{metric})"
+
     def order(self, scores: NDArray[np.float32], vectors: NDArray[np.float32], k: int) -> NDArray[np.int64]:
         """The places of the k chosen among ranked candidates, in the order of choice; fewer if there are fewer.
 
@@ -99,7 +106,7 @@ class Diversify:
         """
         n = int(np.count_nonzero(scores > -np.inf))
         relevance = _from_0_to_1(scores[:n])
-        alike = self._likeness(vectors[:n])
+        alike = self.likeness(vectors[:n])
         nearest = np.zeros(n)  # how much each is like the chosen ones, at most
         left = np.ones(n, np.bool_)
         chosen = np.empty(min(k, n), np.int64)
@@ -110,7 +117,7 @@ class Diversify:
             nearest = np.maximum(nearest, alike[best]) if place else alike[best]
         return chosen
 
-    def _likeness(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    def likeness(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Cosines, or inner products over the largest squared norm: from -1 to 1."""
         products = np.empty((len(vectors), len(vectors)), np.float32)
         running = core()
