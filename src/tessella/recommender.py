@@ -577,7 +577,16 @@ class Recommender:
         ids : array_like of shape (n,)
             Ids of items that are there.
         attributes, signals
-            As for `build`, of these items; None leaves them as they are.
+            As for `build`, of these items: all columns or some. What is not given stays as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tessella as ts
+        >>> model = ts.Recommender.build(np.eye(2), attributes={"title": ["Alien", "Brazil"], "price": [9, 9]})
+        >>> model.update_items(None, [1], attributes={"price": [5]})
+        >>> model.recommend([2.0, 1.0], k=1, where={"price": {"below": 9}}).titles
+        array(['Brazil'], dtype=object)
         """
         with self._writing:
             self._swap(self._edition.with_updates(item_factors, ids, attributes, signals))

@@ -92,12 +92,15 @@ class World:
                 )
         elif kind == 1 and self.order:
             names = self.some(self.order)
+            kept = self.some(["genre", "tags", "year", "fresh", "margin"])  # which stay as they are, and are not given
             for name in names:
-                self.items[name] = self.item()
+                self.items[name] = self.item() | {column: self.items[name][column] for column in kept}
             if names:
-                self.model.update_items(
-                    self.vectors(names), names, attributes=self.attributes(names), signals=self.signals(names)
+                attributes, signals = (
+                    None if known is None else {column: own for column, own in known.items() if column not in kept}
+                    for known in (self.attributes(names), self.signals(names))
                 )
+                self.model.update_items(self.vectors(names), names, attributes=attributes, signals=signals)
         elif kind == 2 and len(self.order) > 1:
             names = self.some(self.order)[:-1]
             self.order = [name for name in self.order if name not in names]

@@ -33,7 +33,9 @@ class Attributes:
     n: int
 
     @classmethod
-    def of(cls, data: Any, n: int, what: str = "attributes", *, like: Self | None = None) -> Self:
+    def of(
+        cls, data: Any, n: int, what: str = "attributes", *, like: Self | None = None, some: bool = False
+    ) -> Self:
         """The columns of a dict of lists or arrays, or of a table of pandas, polars or Arrow.
 
         Parameters
@@ -47,17 +49,19 @@ class Attributes:
             What errors call it.
         like : Attributes, optional
             Others, whose columns these must have, of the same kinds. Dates may then also be texts.
+        some : bool, default False
+            Whether some of these columns are enough.
         """
         found = {}
         given = dict(reading.named_columns(data, what))
         if like is not None:
-            like._check_names(given, what)
+            like._check_names(given, what, some=some)
         for name, column in given.items():
             if name in RESERVED:
                 raise ValueError(f"{what} has a column named {name!r}, which is a word of where; give it another name.")
             other = None if like is None else like.columns[name]
             found[name] = reading.read(column, n, f"{what}[{name!r}]", other)
-        return cls(found if like is None else {name: found[name] for name in like.columns}, n)
+        return cls(found if like is None else {name: found[name] for name in like.columns if name in found}, n)
 
     def __len__(self) -> int:
         return self.n
@@ -106,16 +110,17 @@ class Attributes:
         return type(self)(joined, self.n + other.n)
 
     def replaced(self, entries: ArrayLike, other: Self) -> Self:
-        """The same with others in the place of some entries."""
+        """The same with others in the place of some entries; columns that the others have not stay as they are."""
         rows = np.arange(self.n)
         rows[np.asarray(entries, np.int64)] = self.n + np.arange(other.n)
-        return self.joined(other).take(rows)
+        old = type(self)({name: self.columns[name] for name in other.columns}, self.n)
+        return type(self)({**self.columns, **old.joined(other).take(rows).columns}, self.n)
 
-    def _check_names(self, names: Mapping[str, Any], what: str) -> None:
+    def _check_names(self, names: Mapping[str, Any], what: str, *, some: bool = False) -> None:
         for name in names:
             self.column(name, what)
         for name in self.columns:
-            if name not in names:
+            if name not in names and not some:
                 raise ValueError(
                     f"{what} has no column {name!r}, but the items there have one; pass None where values are missing."
                 )

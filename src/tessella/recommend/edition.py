@@ -224,9 +224,8 @@ class Edition:
         if attributes is not None:
             if self.attributes is None:
                 raise ValueError("attributes are given, but the recommender was built without.")
-            new_attributes = self.attributes.replaced(
-                entries, Attributes.of(attributes, len(named), like=self.attributes)
-            )
+            given = Attributes.of(attributes, len(named), like=self.attributes, some=True)
+            new_attributes = self.attributes.replaced(entries, given)
         if signals is not None:
             if self.signals is None:
                 raise ValueError("signals are given, but the recommender was built without.")

@@ -251,12 +251,18 @@ class Signals:
 
     def joined(self, data: Any, n: int, what: str = "signals") -> Self:
         """The signals with those of n more items."""
-        return type(self)(self._fitted, np.concatenate([self._columns, self._same(data, n, what)]))._checked(what)
+        given = self._same(data, n, what)
+        missing = [name for name in self._fitted if name not in given]
+        if missing:
+            raise ValueError(f"{what} lacks {missing[0]!r}, but must have {', '.join(map(repr, self._fitted))}.")
+        added = _together({name: given[name] for name in self._fitted}, n)
+        return type(self)(self._fitted, np.concatenate([self._columns, added]))._checked(what)
 
     def replaced(self, entries: NDArray[np.int64], data: Any, what: str = "signals") -> Self:
-        """The signals with others for some items."""
-        columns = self._columns.copy()
-        columns[entries] = self._same(data, len(entries), what)
+        """The signals with others for some items; those that are not given stay as they are."""
+        columns, names = self._columns.copy(), list(self._fitted)
+        for name, (values, _) in self._same(data, len(entries), what).items():
+            columns[entries, names.index(name)] = values
         return type(self)(self._fitted, columns)._checked(what)
 
     def take(self, entries: NDArray[np.int64]) -> Self:
@@ -319,15 +325,13 @@ class Signals:
             for (name, one), weights in zip(self._fitted.items(), self._asked(boosts, n), strict=True)
         ]
 
-    def _same(self, data: Any, n: int, what: str) -> NDArray[np.float64]:
-        """Columns of n items for the signals there are."""
+    def _same(self, data: Any, n: int, what: str) -> dict[str, tuple[NDArray[np.float64], float | None]]:
+        """Columns of n items, of signals that there are."""
         given = _columns(data, n, what, {name: one.tau for name, one in self._fitted.items()})
-        missing = [name for name in self._fitted if name not in given]
-        if missing or len(given) > len(self._fitted):
-            other = next((name for name in given if name not in self._fitted), None)
-            wrong = f"lacks {missing[0]!r}" if missing else f"has {other!r}"
-            raise ValueError(f"{what} {wrong}, but must have {', '.join(map(repr, self._fitted))}.")
-        return _together({name: given[name] for name in self._fitted}, n)
+        other = next((name for name in given if name not in self._fitted), None)
+        if other is not None:
+            raise ValueError(f"{what} has {other!r}, but must have {', '.join(map(repr, self._fitted))}.")
+        return given
 
     def _checked(self, what: str) -> Self:
         """The signals, if their coordinates fit float32."""
