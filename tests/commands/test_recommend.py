@@ -18,6 +18,7 @@ from test_commands import good, on_a_terminal, run
 
 import tessella as ts
 from tessella.commands import everybody, known, recommend, tables
+from tessella.recommend.storage import packed
 
 RNG = np.random.default_rng(11)
 ITEMS = RNG.standard_normal((30, 5)).astype(np.float32)
@@ -486,6 +487,133 @@ def test_info_and_verify_know_recommenders():
     )  # fmt: skip
 
 
+NEW = RNG.standard_normal((3, 5)).astype(np.float32)
+NEW_IDS = [500, 501, 7]
+NEW_ATTRIBUTES = {
+    "title": ["1984", None, "Up"],
+    "genre": [["drama"], None, ["comedy", "crime"]],
+    "year": [1984, 2, None],
+}
+DAYS = np.datetime64("2024-01-01") - np.arange(33)
+
+
+def write_new(suffix):
+    """Files about the new items, and some others, in another order."""
+    order = [2, 0, 1]
+    np.savez("new.npz", factors=NEW, ids=NEW_IDS)
+    known = {name: [values[row] for row in order] + [None] for name, values in NEW_ATTRIBUTES.items()}
+    known = {"id": [NEW_IDS[row] for row in order] + [9000], **known}
+    signals = {"id": [*NEW_IDS, 9000], "new": [0.5, 1.5, 2.5, 9.0], "fresh": [*DAYS[30:].tolist(), DAYS[0].item()]}
+    if suffix == ".parquet":
+        pq.write_table(pa.table(known), "new.parquet")
+        pq.write_table(pa.table(signals), "new-signals.parquet")
+        return
+    for name, columns in (("new.csv", known), ("new-signals.csv", signals)):
+        rows = zip(*columns.values(), strict=True)
+        texts = [["|".join(cell) if isinstance(cell, list) else cell for cell in row] for row in rows]
+        write_csv(name, list(columns), texts)
+
+
+def same_models(path, wanted):
+    """The file holds what was built and changed in Python."""
+    found = ts.Recommender.load(path)
+    found_parts, wanted_parts = (packed(one._edition)[0] for one in (found, wanted))
+    assert found_parts.keys() == wanted_parts.keys()
+    for name, array in wanted_parts.items():
+        np.testing.assert_array_equal(found_parts[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("signals", [False, True])
+def test_items_of_a_recommender_come_and_go(suffix, signals):
+    write_new(suffix)
+    old, new = {"new": np.arange(30.0)}, {"new": [0.5, 1.5, 2.5]}
+    own = model(signals=old | {"fresh": ts.Decaying(DAYS[:30], half_life=86_400 * 30)} if signals else None)
+    own.save("model.tessella", overwrite=True)
+    files = ["--attributes", f"new{suffix}", *(["--signals", f"new-signals{suffix}"] if signals else [])]
+    said = good("add", MODEL, "new.npz", *files)
+    own.add_items(NEW, NEW_IDS, attributes=NEW_ATTRIBUTES, signals=new | {"fresh": DAYS[30:]} if signals else None)
+    assert said.splitlines() == [
+        *(f"{path}: 1 of 4 rows name items that are not there, and are passed over" for path in files[1::2]),
+        f"model.tessella: {own}",
+    ]
+    same_models(MODEL, own)
+    assert good("remove", MODEL, 7, 101) == f"model.tessella: {own.remove_items([7, 101]) or own}\n"
+    same_models(MODEL, own)
+    np.savez("changed.npz", factors=-NEW[:2], ids=[500, 102])
+    good("update", MODEL, "changed.npz")
+    own.update_items(-NEW[:2], [500, 102])
+    same_models(MODEL, own)
+    write_csv("years.csv", ["year", "id"], [(3, 100), ("", 500), (1, 9000)])
+    said = good("update", MODEL, "--attributes", "years.csv")
+    own.update_items(None, [100, 500], attributes={"year": [3, None]})
+    assert said.startswith("years.csv: 1 of 3 rows name items that are not there, and are passed over\n")
+    same_models(MODEL, own)
+    if signals:
+        write_csv("newer.csv", ["id", "new"], [(100, 7)])
+        good("update", MODEL, "--signals", "newer.csv")
+        own.update_items(None, [100], signals={"new": [7.0]})
+        same_models(MODEL, own)
+    assert ts.Recommender.load(MODEL).generation == own.generation
+
+
+def test_new_rows_of_text_files_are_read_as_columns_there_are():
+    attributes = {
+        "code": ["a"] * 30,
+        "tags": [[1, 2]] * 30,
+        "day": [np.datetime64("2020-01-01")] * 30,
+        "ok": [True] * 30,
+    }
+    ts.Recommender.build(ITEMS, attributes=attributes).save("kinds.tessella")
+    write_csv(
+        "kinds.csv",
+        ["id", "code", "tags", "day", "ok"],
+        [(3, "007", "5", "2021-02-03", "false"), (4, "8|9", "", "", "")],
+    )
+    good("update", "kinds.tessella", "--attributes", "kinds.csv")
+    known = ts.Recommender.load("kinds.tessella")._edition.attributes
+    assert known.row(3) == {"code": "007", "tags": [5], "day": "2021-02-03", "ok": False}
+    assert known.row(4) == {"code": "8|9", "tags": None, "day": None, "ok": None}
+
+
+def test_signals_of_dates_decay():
+    write_csv("fresh.csv", ["id", "fresh"], list(zip(ITEM_IDS, DAYS[:30], strict=True)))
+    good("build", "items.npz", "-o", "x", "--users", "users.npy", "--signals", "fresh.csv", "--half-life", "fresh=10")
+    own = ts.Recommender.build(
+        ITEMS, USERS, item_ids=ITEM_IDS, signals={"fresh": ts.Decaying(DAYS[:30], half_life=864_000)}
+    )
+    same_models("x", own)
+    asked = good("recommend", "x", "--users", "3", "-k", 4, "--boost", "fresh=9", "--now", "2024-02-01")
+    wanted = own.recommend([3], 4, boosts={"fresh": 9.0}, now=np.datetime64("2024-02-01"))
+    assert rows_of(asked) == expected_rows(wanted)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((), {}),
+        (("--where", '{"year": {"from": 1990}}', "-k", 2), {"where": {"year": {"from": 1990}}, "k": 2}),
+        (("--with-seen", "--exact"), {"exclude_seen": False, "exact": True}),
+        (("--at-most", "genre=1"), {"variety": ts.at_most(1, per="genre")}),
+        (("--diversify", "0.5"), {"variety": ts.diversify(0.5)}),
+    ],
+)
+def test_explain_and_variety(arguments, options):
+    for item in (100, 107):
+        said = good("explain", MODEL, "--user", "user 1", "--item", item, *arguments)
+        assert said == f"{model().explain('user 1', item, **options)}\n"
+        said = good("explain", MODEL, "users.npy", "--user", 1, "--item", item, "--exclude", "seen.npz", *arguments)
+        own = model().explain(USERS[1], item, exclude=SEEN[[1]], **options)
+        assert said == f"{own}\n"
+    found = good("recommend", MODEL, "--users", "user 1", *arguments)
+    assert rows_of(found) == expected_rows(model().recommend(["user 1"], **options))
+
+
+def test_likes_are_folded_in_as_the_model_was_trained():
+    asked = good("recommend", MODEL, "--liked", "100,103", "--alpha", 20, "--regularization", "0.5")
+    assert rows_of(asked) == expected_rows(model().recommend(liked=[100, 103], alpha=20.0, regularization=0.5))
+
+
 MODEL = "model.tessella"
 ASK = ("recommend", MODEL, "--users", "user 1")
 BUILD = ("build", "items.npz", "-o", "x")
@@ -512,8 +640,35 @@ BAD = [
     (("search", MODEL, "users.npy", "--ids", "other.txt"), "other.txt has 2 ids, but users.npy has 8 users."),
     (("search-all", MODEL, "users.npy", "--ids", "other.txt", "-o", "x"), "other.txt has 2 ids, but users.npy has 8 users."),
     (("search-all", MODEL, "users.npy", "--allow", "other.txt", "-o", "x"), "other.txt names no item of the index"),
-    (("add", MODEL, "users.npy"), "model.tessella holds a recommender, not an index;"),
-    (("explain", MODEL, "users.npy", "--user", 1, "--item", 100), "model.tessella holds a recommender, not an index;"),
+    (("add", MODEL, "users.npy"), "users.npy holds no ids; pass them with --ids."),
+    (("add", MODEL, "wide.npy", "--ids", "other.txt"), "wide.npy has 6 columns, but 5 are expected."),
+    (("add", MODEL, "two.npy", "--ids", "other.txt"), "attributes of the new items are missing; pass --attributes with 'title', 'genre', 'year'."),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "years.csv"), "attributes has no column 'title', but the items there have one;"),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "movies.csv"), "movies.csv has no row for any of the 2 items; are their ids the same?"),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "new.csv", "--signals", "years.csv"), "signals are given, but the recommender was built without."),
+    (("add", MODEL, "items.npz", "--attributes", "movies.csv"), "id 100 is in the index already; use update to change its factor."),
+    (("add", "plain.tessella", "two.npy", "--ids", "other.txt", "--attributes", "new.csv"), "plain.tessella holds an index, which has no attributes; build a recommender with --attributes."),
+    (("update", MODEL, "two.npy", "--ids", "other.txt"), "there is no item with id 5000 in the index."),
+    (("update", MODEL, "--attributes", "years.csv"), "years.csv has no column `id`, which says whose attributes they are."),
+    (("update", MODEL, "--attributes", "double.csv"), "double.csv has two rows with id 101."),
+    (("update", MODEL, "--attributes", "others.csv"), "others.csv has 2 rows, but only 0 of them name items that are there; are their ids the same?"),
+    (("update", MODEL, "--attributes", "named.csv"), "attributes names the column 'new', but there is no such column"),
+    (("update", MODEL, "--attributes", "words.csv"), "attributes['year'] holds values of the kind category, but those of the items there are number."),
+    (("update", MODEL, "items.npz", "--attributes", "words.csv"), "attributes['year'] holds values of the kind category, but those of the items there are number."),
+    (("update", MODEL, "--signals", "double.csv"), "double.csv has two rows with id 101."),
+    (("update", MODEL, "--signals", "named.csv"), "signals are given, but the recommender was built without."),
+    (("update", "plain.tessella", "two.npy", "--ids", "other.txt", "--signals", "named.csv"), "plain.tessella holds an index, which has no signals; build a recommender with --signals."),
+    (("remove", MODEL, "7"), "there is no item with id 7 in the index."),
+    (("remove", MODEL, "100", "100"), "ids holds 100 more than once."),
+    (("explain", MODEL, "--user", "user 99", "--item", 100), "there is no user with id 'user 99'."),
+    (("explain", MODEL, "--user", "user 1", "--item", 7), "there is no item with id 7 in the index."),
+    (("explain", MODEL, "users.npy", "--user", 99, "--item", 100), "users.npy has no row 99; its rows are 0 to 7."),
+    (("explain", "plain.tessella", "users.npy", "--user", 1, "--item", 1, "--with-seen"), "plain.tessella holds items only, and no attributes, signals or seen items to go by."),
+    ((*ASK, "--at-most", "genr=1"), "at_most names the column 'genr', but there is no such column; did you mean 'genre'?"),
+    ((*ASK, "--at-most", "genre=0"), "n is 0, but must be at least 1."),
+    ((*ASK, "--diversify", "2"), "weight is 2, but must be from 0 to 1."),
+    ((*ASK, "--where", "false"), "where has a bool in the place of a dict of conditions."),
+    ((*BUILD, "--signals", "movies.csv", "--half-life", "fresh=3"), "--half-life names 'fresh', but movies.csv has 'title', 'genre', 'year'."),
     ((*BUILD, "--users", "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     ((*BUILD, "--users", "wide.npy"), "wide.npy has 6 columns, but 5 are expected."),
     ((*BUILD, "--users", "users.npy", "--user-ids", "other.txt"), "other.txt has 2 ids, but users.npy has 8 users."),
@@ -548,9 +703,11 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(folder, arguments, sent
         "heavy.csv": "user,item,weight\n1,100,much\n", "blank.csv": "user,item\n1,\n", "words.parquet": "hello",
         "ids.csv": "id\n100\n", "years.csv": "year\n1\n2\n", "double.csv": "id,year\n101,1\n101,2\n",
         "others.csv": "id,year\n1,1\n2,2\n", "unnamed.csv": "id,,x\n100,1,2\n",
+        "new.csv": "id,title,genre,year\n5000,A,x|y,1\n5001,B,,2\n", "words.csv": "id,year\n100,new\n",
         "named.csv": "id,new\n" + "".join(f"{item},x\n" for item in ITEM_IDS),
     }.items():  # fmt: skip
         Path(name).write_text(text)
+    np.save("two.npy", np.ones((2, 5)))
     np.save("wide.npy", np.ones((8, 6)))
     scipy.sparse.save_npz("wide.npz", scipy.sparse.csr_array(np.ones((8, 6))))
     pq.write_table(pa.table({"user": [1, None], "item": [100, 101]}), "null.parquet")
@@ -571,8 +728,24 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(folder, arguments, sent
         (("recommend", MODEL, "--liked", "100", "--like", "101"), "are different questions; pass one of them."),
         (("recommend", MODEL, "--all-users"), "--all-users needs -o, where to write."),
         (("recommend", MODEL, "--users", "user 1,,user 2"), "has an empty id; separate ids by single commas."),
-        ((*ASK, "--boost", "fresh"), "--boost is 'fresh', but must be a name and a weight, such as fresh=0.5."),
+        ((*ASK, "--boost", "fresh"), "--boost is 'fresh', but must be a name and a number, such as fresh=0.5."),
         ((*ASK, "--now", "soon"), "--now is 'soon', but must be a time such as 2030-12-31T12:00."),
+        ((*ASK, "--at-most", "genre"), "--at-most is 'genre', but must be a name and a number, such as genre=2."),
+        (
+            (*ASK, "--at-most", "genre=1", "--diversify", "0.3"),
+            "--at-most and --diversify are different rules; pass one of them.",
+        ),
+        ((*ASK, "--alpha", "3"), "--regularization and --alpha are for --liked, but there is none."),
+        (("update", MODEL), "name a file of factors, or what is to change with --attributes or --signals."),
+        (
+            ("update", MODEL, "--ids", "user-ids.txt", "--attributes", "movies.csv"),
+            "--ids are those of factors, but there are none.",
+        ),
+        (
+            ("explain", MODEL, "--user", "user 1", "--item", "100", "--exclude", "seen.npz"),
+            "--exclude and --columns are for a file of users, but there is none.",
+        ),
+        ((*BUILD, "--half-life", "fresh=3"), "--half-life is of --signals, but there are none."),
         ((*BUILD, "--user-ids", "user-ids.txt"), "--user-ids are those of --users, but there are none."),
     ],
 )

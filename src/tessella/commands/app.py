@@ -34,7 +34,8 @@ WRITTEN = {  # by which parameter a command names what it writes
 IN_THE_SHELL = {
     "overwrite=True": "--overwrite",
     "method=tessella.LearnedTiles()": "--method tiles",
-    "load it with Recommender.load": "it can be asked with recommend and search, and changed in Python",
+    "attributes of the new items are missing; pass": "attributes of the new items are missing; pass --attributes with",
+    "signals of the new items are missing; pass": "signals of the new items are missing; pass --signals with",
     "pass vectors, or what a user liked as liked=": "pass what somebody liked with --liked",
     "build it with attributes": "build it with --attributes",
     "build it with signals": "build it with --signals",
@@ -213,11 +214,23 @@ for command, *lines in (
         "tessella search-all items.tessella users.npy --out recs --exclude seen.npz",
         "tessella search-all items.tessella users.parquet --out recs.parquet",
     ),
-    (add, "tessella add items.tessella more.npy --ids more-ids.txt"),
-    (update, "tessella update items.tessella changed.npy --ids changed-ids.txt"),
+    (
+        add,
+        "tessella add items.tessella more.npy --ids more-ids.txt",
+        "tessella add model.tessella more.npy --ids ids.txt --attributes more.csv",
+    ),
+    (
+        update,
+        "tessella update items.tessella changed.npy --ids changed-ids.txt",
+        "tessella update model.tessella --attributes prices.csv",
+    ),
     (remove, "tessella remove items.tessella 17 23", "tessella remove items.tessella --ids old-ids.txt"),
     (info, "tessella info items.tessella"),
-    (explain, "tessella explain items.tessella users.npy --user 3 --item 17"),
+    (
+        explain,
+        "tessella explain items.tessella users.npy --user 3 --item 17",
+        "tessella explain model.tessella --user 4711 --item 17",
+    ),
     (verify, "tessella verify items.tessella && echo sound"),
     (
         reproduce,

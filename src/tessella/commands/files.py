@@ -1,6 +1,7 @@
 """Files: what commands read, and where they may write."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,18 +85,20 @@ def check_place(path: Path, overwrite: bool) -> None:
 
 
 def read_items(
-    path: Path, ids: Path | None, index: Index | None = None
+    path: Path, ids: Path | None, model: Index | Recommender | None = None
 ) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
-    """Factors and ids of items, from two files or from one; for an index, of its width and kind of ids."""
-    table = tables.read_factors(path, None if index is None else index.n_factors)
+    """Factors and ids of items, from two files or from one; for a model, of its width and kind of ids."""
+    table = tables.read_factors(path, None if model is None else model.n_factors)
     listed = table.ids if ids is None else tables.read_ids(ids)
-    texts = index is not None and has_texts(index)
+    texts = model is not None and has_texts(model)
     return table.factors, None if listed is None else tables.as_ids(listed, texts=texts)
 
 
-def read_items_for(index: Index, path: Path, ids: Path | None) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Factors and ids of items for an index; a file without ids is refused."""
-    factors, listed = read_items(path, ids, index)
+def read_items_for(
+    model: Index | Recommender, path: Path, ids: Path | None
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Factors and ids of items for a model; a file without ids is refused."""
+    factors, listed = read_items(path, ids, model)
     if listed is None:
         raise ValueError(f"{path} holds no ids; pass them with --ids.")
     return factors, listed
@@ -117,9 +120,14 @@ def read_excluded(index: Index, path: Path | None, columns: Path | None, n_users
     return tables.read_seen(path, (n_users, len(ids)), what), ids
 
 
-def has_texts(index: Index) -> bool:
-    """Whether ids are texts."""
-    return index.ids.dtype.kind == "U"
+def has_texts(model: Index | Recommender) -> bool:
+    """Whether ids of items are texts."""
+    return item_ids(model).dtype.kind == "U"
+
+
+def item_ids(model: Index | Recommender) -> NDArray[Any]:
+    """Ids of the items there are."""
+    return model.ids if isinstance(model, Index) else model.item_ids
 
 
 def open_users(path: Path, ids: Path | None, n_factors: int | None, folder: Path | None) -> Users:
@@ -141,7 +149,14 @@ def read_allowed(index: Index, path: Path | None) -> NDArray[Any] | None:
     return ids
 
 
-def replace(path: Path, index: Index) -> None:
-    """Write a changed index in the place of the file it came from."""
-    index.save(path, overwrite=True)
-    typer.echo(f"{path}: {index}")
+def replace(path: Path, model: Index | Recommender, said: Sequence[str] = ()) -> None:
+    """Write what was changed in the place of the file it came from."""
+    model.save(path, overwrite=True)
+    report(path, model, said)
+
+
+def report(path: Path, model: Index | Recommender, said: Sequence[str] = ()) -> None:
+    """Say what a file holds, after sentences on what went in, of which some may be empty."""
+    for sentence in filter(None, said):
+        typer.echo(sentence)
+    typer.echo(f"{path}: {model}")

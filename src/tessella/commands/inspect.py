@@ -1,7 +1,9 @@
 """Inspect: the commands that show what is in an index file."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 
@@ -9,15 +11,22 @@ from tessella import __version__
 from tessella.commands import tables
 from tessella.commands.files import has_texts, load, read_excluded
 from tessella.commands.options import (
+    AT_MOST,
+    BOOST,
     BUDGET,
     COLUMNS,
+    DIVERSIFY,
     EXACT,
     EXCLUDE,
     INDEX,
     MAX_SLOTS,
+    NOW,
     REACH,
-    USERS,
+    WHERE,
+    WITH_SEEN,
+    given,
     method_of,
+    rules_of,
 )
 from tessella.index import Index
 from tessella.recommender import Recommender
@@ -79,12 +88,30 @@ def _kind(ids: NDArray[Any]) -> str:
 
 def explain(
     index: INDEX,
-    users: USERS,
     user: Annotated[
-        str, typer.Option(help="The user's row number, or id if the file of users has ids.", show_default=False)
+        str,
+        typer.Option(
+            help="The user's row number in a file of users, or id if it has ids; without a file, the id of a user "
+            "that a recommender knows.",
+            show_default=False,
+        ),
     ],
     item: Annotated[str, typer.Option(help="The item's id.", show_default=False)],
+    users: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[USERS]",
+            help="Factors of users, in a file like that of items; not needed for users that a recommender knows.",
+            show_default=False,
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="How many items are recommended to each user.")] = 10,
+    where: WHERE = None,
+    boost: BOOST = None,
+    now: NOW = None,
+    at_most: AT_MOST = None,
+    diversify: DIVERSIFY = None,
+    with_seen: WITH_SEEN = False,
     exclude: EXCLUDE = None,
     columns: COLUMNS = None,
     reach: REACH = None,
@@ -92,20 +119,41 @@ def explain(
     max_slots: MAX_SLOTS = None,
     exact: EXACT = False,
 ) -> None:
-    """Show why a search does, or does not, recommend an item to a user."""
-    loaded = Index.load(index)
-    table = tables.read_factors(users, loaded.n_factors)
+    """Show why an item is, or is not, recommended to a user."""
+    rules = rules_of(where=where, boost=boost, now=now, at_most=at_most, diversify=diversify)
+    rules |= {"exclude_seen": False} if with_seen else {}
+    loaded = load(index)
+    asked = given(method=method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact))
+    item_id = tables.as_ids([item], texts=has_texts(loaded))[0].item()
+    if users is not None:
+        vector, seen = _vector(loaded, users, user, exclude, columns)
+        asked |= given(exclude=seen)
+    elif isinstance(loaded, Index):
+        raise typer.BadParameter(f"{index} holds items only; name a file of users.")
+    elif exclude is not None or columns is not None:
+        raise typer.BadParameter("--exclude and --columns are for a file of users, but there is none.")
+    if isinstance(loaded, Recommender):
+        who = vector if users is not None else tables.as_ids([user], texts=loaded.user_ids.dtype.kind == "U")[0].item()
+        typer.echo(loaded.explain(who, item_id, k, **asked, **rules))
+    elif rules:
+        raise ValueError(f"{index} holds items only, and no attributes, signals or seen items to go by.")
+    else:
+        typer.echo(loaded.explain(vector, item_id, k, **asked))
+
+
+def _vector(
+    model: Index | Recommender, users: Path, user: str, exclude: Path | None, columns: Path | None
+) -> tuple[NDArray[np.float32], Any]:
+    """The factor of a user in a file, and what is excluded for this user."""
+    table = tables.read_factors(users, model.n_factors)
     listed = range(len(table.factors)) if table.ids is None else tables.as_ids(table.ids)
     names = [str(name) for name in listed]
     if user not in names:
         rows = f"row {user}; its rows are 0 to {len(names) - 1}." if table.ids is None else f"user with id {user!r}."
         raise ValueError(f"{users} has no {rows}")
     row = names.index(user)
-    seen = read_excluded(loaded, exclude, columns, len(names))
-    method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)
-    item_id = tables.as_ids([item], texts=has_texts(loaded))[0].item()
-    excluded = None if seen is None else (seen[0][[row]], seen[1])
-    typer.echo(loaded.explain(table.factors[row], item_id, k, method=method, exclude=excluded))
+    seen = read_excluded(model if isinstance(model, Index) else model.index, exclude, columns, len(names))
+    return table.factors[row], None if seen is None else (seen[0][[row]], seen[1])
 
 
 def verify(index: INDEX) -> None:

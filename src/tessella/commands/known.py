@@ -3,6 +3,7 @@
 import array
 import datetime
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from tessella import _checks, _files
 from tessella.commands import tables
 from tessella.commands.spool import is_whole_number
+from tessella.recommend.attributes import Attributes
+from tessella.recommend.columns import Category, Column, Several
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?")
@@ -44,33 +47,57 @@ class Interactions(NamedTuple):
     passed_over: str
 
 
-def read_columns(path: Path, item_ids: NDArray[Any], what: str) -> tuple[Any, str]:
-    """Columns of attributes or signals, with a value for each item, and a sentence on rows of items that are not there.
+def read_columns(
+    path: Path, item_ids: NDArray[Any], what: str, like: Attributes | None = None, *, new: bool = False
+) -> tuple[Any, str]:
+    """Columns of attributes or signals, with a value for each item, and a sentence on rows of other items.
 
     Without a column `id`, rows are those of the items. An item that no row is of has missing values.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv or .parquet file.
+    item_ids : ndarray
+        Whose they are.
+    what : str
+        "attributes" or "signals".
+    like : Attributes, default None
+        Those of the items there are: how columns of a CSV file are read. None goes by their values.
+    new : bool, default False
+        Whether items are new ones, so that the file may be about others, too.
     """
-    names, columns, take = _tables(path, what)
-    id_column = next((name for name in names if name.lower() == "id"), None)
-    others = [name for name in names if name != id_column]
-    if not others:
-        raise ValueError(f"{path} has no {what}, but needs, beside `id`, a column for each.")
-    n_rows = len(columns[names[0]])
-    if id_column is None:
+    columns = _columns(path, what, like)
+    n_rows = len(columns)
+    if columns.ids is None:
         if n_rows != len(item_ids):
             raise ValueError(
                 f"{path} has {n_rows:,} rows, but there are {len(item_ids):,} items; give it a column `id`."
             )
-        places, unknown = np.arange(n_rows), 0
-    else:
-        found = _ids(columns[id_column], item_ids)
-        if len(set(found)) < len(found):
-            twice = next(value for value in found if found.count(value) > 1)
-            raise ValueError(f"{path} has two rows with id {twice!r}.")
-        row_of = {value: row for row, value in enumerate(found)}
-        places = np.array([row_of.get(value, -1) for value in item_ids.tolist()], np.int64)
-        unknown = n_rows - int(np.count_nonzero(places >= 0))
-        _some_found(path, n_rows, n_rows - unknown, "items")
-    return {name: take(columns[name], places, name) for name in others}, _passed_over(path, unknown, n_rows, "items")
+        return columns.take(np.arange(n_rows)), ""
+    row_of = {value: row for row, value in enumerate(columns.ids_like(item_ids))}
+    rows = np.array([row_of.get(value, -1) for value in item_ids.tolist()], np.int64)
+    n_found = int(np.count_nonzero(rows >= 0))
+    if not new:
+        _some_found(path, n_rows, n_found, "items")
+    elif not n_found and len(item_ids):
+        raise ValueError(f"{path} has no row for any of the {len(item_ids):,} items; are their ids the same?")
+    return columns.take(rows), _passed_over(path, n_rows - n_found, n_rows, "items")
+
+
+def read_changes(
+    path: Path, item_ids: NDArray[Any], what: str, like: Attributes | None
+) -> tuple[NDArray[Any], Any, str]:
+    """Ids of items that are there and that a file has rows of, their columns, and a sentence on rows of others."""
+    columns = _columns(path, what, like)
+    if columns.ids is None:
+        raise ValueError(f"{path} has no column `id`, which says whose {what} they are.")
+    there = set(item_ids.tolist())
+    rows = {row: value for row, value in enumerate(columns.ids_like(item_ids)) if value in there}
+    _some_found(path, len(columns), len(rows), "items")
+    passed_over = _passed_over(path, len(columns) - len(rows), len(columns), "items")
+    named = np.array(list(rows.values()), item_ids.dtype)
+    return named, columns.take(np.array(list(rows), np.int64)), passed_over
 
 
 def read_interactions(
@@ -197,14 +224,6 @@ def _parquet_pairs(path: Path) -> _Pairs:
     return _Pairs(users, items, joined["weight"].astype(np.float32) if "weight" in joined else None)
 
 
-def _ids(column: Any, like: NDArray[Any]) -> list[Any]:
-    """The ids in a column, as those of another array are."""
-    values = column if isinstance(column, list) else column.to_pylist()
-    if isinstance(column, list) and like.dtype.kind == "i":
-        return [int(value) if is_whole_number(value) else value for value in values]
-    return list(values)
-
-
 def _places(column: _Coded, ids: NDArray[Any]) -> NDArray[np.int64]:
     """The place of each different value of a column among some ids, or -1."""
     place_of = {value: place for place, value in enumerate(ids.tolist())}
@@ -227,15 +246,48 @@ def _passed_over(path: Path, n: int, of: int, whose: str) -> str:
     return f"{path}: {n:,} of {of:,} rows name {whose} that are not there, and are passed over" if n else ""
 
 
-def _tables(path: Path, what: str) -> tuple[list[str], Any, Callable[[Any, NDArray[np.int64], str], Any]]:
-    """The names of columns, the columns, and what takes some rows of one: -1 is a missing value."""
+class _Columns(NamedTuple):
+    """The columns of a file, by name, and its ids if it has any."""
+
+    path: Path
+    columns: dict[str, Any]  # lists of texts, or columns of Arrow
+    ids: Any
+    some: Callable[[Any, NDArray[np.int64], str], Any]  # some rows of one column; -1 is a missing value
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def ids_like(self, others: NDArray[Any]) -> list[Any]:
+        """The ids of the rows, as those of others are; each may be there once."""
+        texts = isinstance(self.ids, list)
+        values = self.ids if texts else self.ids.to_pylist()
+        if texts and others.dtype.kind == "i":
+            values = [int(value) if is_whole_number(value) else value for value in values]
+        if len(set(values)) < len(values):
+            twice = next(value for value, n in Counter(values).items() if n > 1)
+            raise ValueError(f"{self.path} has two rows with id {twice!r}.")
+        return list(values)
+
+    def take(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """Some rows of all columns; -1 has missing values."""
+        return {name: self.some(column, rows, name) for name, column in self.columns.items()}
+
+
+def _columns(path: Path, what: str, like: Attributes | None) -> _Columns:
+    """The columns of attributes or signals in a file."""
     _files.check_readable(path)
-    read: Any = tables.by_suffix({".csv": _csv_table, ".parquet": _parquet_table}, path, f"{what} are read from")
-    names, columns, take = read(path)
-    return names, columns, take
+    read: Any = tables.by_suffix({".csv": _csv_columns, ".parquet": _parquet_columns}, path, f"{what} are read from")
+    columns, some = read(path, like)
+    if not columns:
+        raise ValueError(f"{path} has no columns.")
+    id_column = next((name for name in columns if name.lower() == "id"), None)
+    ids = None if id_column is None else columns.pop(id_column)
+    if not columns:
+        raise ValueError(f"{path} has no {what}, but needs, beside `id`, a column for each.")
+    return _Columns(path, columns, ids, some)
 
 
-def _csv_table(path: Path) -> Any:
+def _csv_columns(path: Path, like: Attributes | None) -> Any:
     lines = tables.csv_lines(path)
     _, names = next(lines, (0, []))
     if len(set(names)) < len(names) or not all(names):
@@ -246,27 +298,22 @@ def _csv_table(path: Path) -> Any:
         for name, text in zip(names, fields, strict=True):
             columns[name].append(text)
 
-    def take(column: list[str], rows: NDArray[np.int64], name: str) -> Any:
-        return _typed(["" if row < 0 else column[row] for row in rows.tolist()], name)
+    def some(column: list[str], rows: NDArray[np.int64], name: str) -> Any:
+        texts = ["" if row < 0 else column[row] for row in rows.tolist()]
+        return _typed(texts, name, None if like is None else like.columns.get(name))
 
-    return _some_names(path, names), columns, take
+    return columns, some
 
 
-def _parquet_table(path: Path) -> Any:
+def _parquet_columns(path: Path, _like: Attributes | None) -> Any:
     arrow, _, _ = tables.arrow_parts()
     schema, batches = tables.open_parquet(path)
     table = arrow.Table.from_batches(batches, schema)
 
-    def take(column: Any, rows: NDArray[np.int64], _name: str) -> Any:
+    def some(column: Any, rows: NDArray[np.int64], _name: str) -> Any:
         return column.take(arrow.array(rows, mask=rows < 0))
 
-    return _some_names(path, schema.names), table, take
-
-
-def _some_names(path: Path, names: list[str]) -> list[str]:
-    if not names:
-        raise ValueError(f"{path} has no columns.")
-    return names
+    return {name: table.column(name) for name in schema.names}, some
 
 
 def _same_width(path: Path, line: int, fields: list[str], names: list[str]) -> None:
@@ -274,10 +321,15 @@ def _same_width(path: Path, line: int, fields: list[str], names: list[str]) -> N
         raise ValueError(f"{path} has {len(fields)} columns in line {line}, but {len(names)} in line 1.")
 
 
-def _typed(texts: list[str], name: str) -> Any:
-    """A column of a CSV file: numbers, dates, booleans or lists if all values are, and texts otherwise."""
+def _typed(texts: list[str], name: str, like: Column | None = None) -> Any:
+    """A column of a CSV file: as another is, or numbers, dates, booleans or lists if all values are, or texts."""
     there = [text for text in texts if text]
-    if name != _TITLE and there:
+    if isinstance(like, Several):
+        lists = [text.split(_SEPARATOR) if text else None for text in texts]
+        if like.whole and all(is_whole_number(value) for own in lists if own for value in own):
+            return [None if own is None else [int(value) for value in own] for own in lists]
+        return lists
+    if name != _TITLE and not isinstance(like, Category) and there:
         for holds, read in _KINDS:
             if all(map(holds, there)):
                 return list(read(texts))

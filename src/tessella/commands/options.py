@@ -1,13 +1,20 @@
 """Options: the arguments that several commands share."""
 
+import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from tessella.recommend import variety
+from tessella.recommend.answering import Variety
 from tessella.retrieval.plan import Exact, Method, Slots, Tiles
 
-INDEX = Annotated[Path, typer.Argument(metavar="INDEX", help="The index file.", show_default=False)]
+INDEX = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="The file of an index or a recommender.", show_default=False)
+]
 USERS = Annotated[
     Path, typer.Argument(metavar="USERS", help="Factors of users, in a file like that of items.", show_default=False)
 ]
@@ -75,6 +82,59 @@ BUDGET = Annotated[
 MAX_SLOTS = Annotated[
     int | None, typer.Option(help="Search by slots: look through this many for each user.", show_default=False)
 ]
+ATTRIBUTES = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What is known of items: .csv or .parquet with a column id, and one for each attribute. A column "
+        "title is shown; in CSV, several values are separated by |.",
+        show_default=False,
+    ),
+]
+SIGNALS = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Numbers of items that recommend --boost can add to scores: .csv or .parquet with a column id, and "
+        "one for each signal.",
+        show_default=False,
+    ),
+]
+WHERE = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help='A condition on attributes, such as \'{"genre": "comedy", "year": {"from": 1990}}\'.',
+        show_default=False,
+    ),
+]
+BOOST = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=WEIGHT", help="Add weight x signal to scores; once for each signal.", show_default=False
+    ),
+]
+NOW = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="When it is, for decaying signals: 2030-12-31T12:00. Without, now.", show_default=False
+    ),
+]
+AT_MOST = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN=N", help="At most so many items of a list for each value of an attribute.", show_default=False
+    ),
+]
+DIVERSIFY = Annotated[
+    float | None,
+    typer.Option(
+        metavar="WEIGHT",
+        help="From the best 100, choose items that are unlike each other: 0 keeps the order, at 1 only variety counts.",
+        show_default=False,
+    ),
+]
+WITH_SEEN = Annotated[bool, typer.Option("--with-seen", help="Recommend what users have seen, too.")]
 EXACT = Annotated[bool, typer.Option("--exact", help="Find the true top k, certified.")]
 
 
@@ -93,6 +153,56 @@ def method_of(*, reach: float | None, budget: int | None, max_slots: int | None,
     if reach is not None:
         return Tiles(reach)
     return Slots(budget, max_slots) if chosen else None
+
+
+def rules_of(
+    *, where: str | None, boost: list[str] | None, now: str | None, at_most: str | None, diversify: float | None
+) -> dict[str, Any]:
+    """What options ask of a list, as `Recommender.recommend` takes it."""
+    rules = {} if where is None else {"where": _json(where)}
+    if boost is not None:
+        rules["boosts"] = dict(_named_number(text, "--boost", "fresh=0.5") for text in boost)
+    return rules | given(now=_moment(now), variety=_variety(at_most, diversify))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"--where is no JSON: {error}.") from None
+
+
+def _moment(text: str | None) -> np.datetime64 | None:
+    try:
+        return None if text is None else np.datetime64(text)
+    except ValueError:
+        raise typer.BadParameter(f"--now is {text!r}, but must be a time such as 2030-12-31T12:00.") from None
+
+
+def _variety(at_most: str | None, diversify: float | None) -> Variety | None:
+    if at_most is not None and diversify is not None:
+        raise typer.BadParameter("--at-most and --diversify are different rules; pass one of them.")
+    if at_most is None:
+        return None if diversify is None else variety.diversify(diversify)
+    column, n = _named_number(at_most, "--at-most", "genre=2")
+    return variety.at_most(int(n) if n == int(n) else n, per=column)  # type: ignore[arg-type]
+
+
+def half_lives_of(days: list[str] | None) -> dict[str, float]:
+    """The half-lives in days by signal that --half-life names."""
+    return dict(_named_number(text, "--half-life", "fresh=30") for text in days or [])
+
+
+def _named_number(text: str, option: str, example: str) -> tuple[str, float]:
+    """A name and a number, as in name=0.5."""
+    name, _, number = text.rpartition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        name, value = "", 0.0
+    if not name or not math.isfinite(value):
+        raise typer.BadParameter(f"{option} is {text!r}, but must be a name and a number, such as {example}.")
+    return name, value
 
 
 def given(**options: Any) -> dict[str, Any]:

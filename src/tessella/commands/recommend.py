@@ -1,6 +1,5 @@
 """Recommend: the command that asks a recommender, which knows its users, what they have seen, and titles."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,20 @@ from numpy.typing import NDArray
 from tessella._threads import cut
 from tessella.commands import everybody, tables, writing
 from tessella.commands.files import check_place, has_texts, load, read_allowed, titles_of
-from tessella.commands.options import ALLOW, EXACT, OVERWRITE, THREADS, given
+from tessella.commands.options import (
+    ALLOW,
+    AT_MOST,
+    BOOST,
+    DIVERSIFY,
+    EXACT,
+    NOW,
+    OVERWRITE,
+    THREADS,
+    WHERE,
+    WITH_SEEN,
+    given,
+    rules_of,
+)
 from tessella.jobs.all_users import USERS_PER_BLOCK, answer_bytes, users_per_block
 from tessella.recommender import Recommender
 from tessella.results import SearchResult
@@ -52,28 +64,20 @@ def recommend(
     dislike: Annotated[
         list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}, to find others unlike them.", show_default=False)
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON",
-            help='A condition on attributes, such as \'{"genre": "comedy", "year": {"from": 1990}}\'.',
-            show_default=False,
-        ),
-    ] = None,
-    boost: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=WEIGHT", help="Add weight x signal to scores; once for each signal.", show_default=False
-        ),
-    ] = None,
-    now: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="When it is, for decaying signals: 2030-12-31T12:00. Without, now.", show_default=False
-        ),
-    ] = None,
+    where: WHERE = None,
+    boost: BOOST = None,
+    now: NOW = None,
+    at_most: AT_MOST = None,
+    diversify: DIVERSIFY = None,
     allow: ALLOW = None,
-    with_seen: Annotated[bool, typer.Option("--with-seen", help="Recommend what users have seen, too.")] = False,
+    with_seen: WITH_SEEN = False,
+    regularization: Annotated[
+        float | None,
+        typer.Option(help="For --liked: that of the training, 0.01 if not given.", show_default=False),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="For --liked: that of the training, 1 if not given.", show_default=False)
+    ] = None,
     after: Annotated[
         str | None,
         typer.Option(metavar="CURSOR", help="Go on after a page, by the cursor shown under it.", show_default=False),
@@ -103,19 +107,15 @@ def recommend(
     elif output is not None:
         writing.writer(output)
         check_place(output, overwrite)
-    condition = None if where is None else _json(where)
+    if liked is None and (regularization is not None or alpha is not None):
+        raise typer.BadParameter("--regularization and --alpha are for --liked, but there is none.")
+    rules = rules_of(where=where, boost=boost, now=now, at_most=at_most, diversify=diversify)
     loaded = load(model, mmap=True)
     if not isinstance(loaded, Recommender):
         raise ValueError(f"{model} holds items only; build it with --users, --seen or --attributes, or use search.")
     index = loaded.index
-    asked = given(
-        where=condition,
-        boosts=None if boost is None else _weights(boost),
-        now=None if now is None else _moment(now),
-        allow=read_allowed(index, allow),
-        exact=exact,
-        threads=threads,
-    ) | {"exclude_seen": not with_seen}
+    asked = rules | given(allow=read_allowed(index, allow), exact=exact, threads=threads)
+    asked["exclude_seen"] = not with_seen
     if all_users:
         _to_everybody(cast("Path", output), loaded, k, asked, overwrite=overwrite)
         return
@@ -125,6 +125,7 @@ def recommend(
         for name, listed in (("liked", liked), ("like", like), ("dislike", dislike))
         if listed is not None
     }
+    items |= given(regularization=regularization, alpha=alpha)
     who = _user_ids(loaded, users, ids)
     if who is not None and liked is not None:
         items["liked"] = [items["liked"]] * len(who)
@@ -204,30 +205,3 @@ def _split(listed: list[str]) -> list[str]:
     if not all(ids):
         raise typer.BadParameter(f"{','.join(listed)!r} has an empty id; separate ids by single commas.")
     return ids
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (RecursionError, ValueError) as error:
-        raise ValueError(f"--where is no JSON: {error}.") from None
-
-
-def _weights(boosts: list[str]) -> dict[str, float]:
-    weights = {}
-    for text in boosts:
-        name, _, weight = text.rpartition("=")
-        try:
-            weights[name] = float(weight)
-        except ValueError:
-            name = ""
-        if not name:
-            raise typer.BadParameter(f"--boost is {text!r}, but must be a name and a weight, such as fresh=0.5.")
-    return weights
-
-
-def _moment(text: str) -> np.datetime64:
-    try:
-        return np.datetime64(text)
-    except ValueError:
-        raise typer.BadParameter(f"--now is {text!r}, but must be a time such as 2030-12-31T12:00.") from None

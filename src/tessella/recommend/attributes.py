@@ -33,9 +33,7 @@ class Attributes:
     n: int
 
     @classmethod
-    def of(
-        cls, data: Any, n: int, what: str = "attributes", *, like: Self | None = None, some: bool = False
-    ) -> Self:
+    def of(cls, data: Any, n: int, what: str = "attributes", *, like: Self | None = None, some: bool = False) -> Self:
         """The columns of a dict of lists or arrays, or of a table of pandas, polars or Arrow.
 
         Parameters
