@@ -183,13 +183,15 @@ class Recommender:
             ``{"genre": {"any": ["comedy", "drama"]}, "year": {"from": 1990}, "not": {"adult": True}}``.
         boosts : dict of weights by signal, default None
             What to add to scores: the sum of weight x signal. A weight is one number, or one for each user.
-        now : float, datetime or datetime64, default None
-            The moment for which decaying signals count; None is now. Pass one to ask the same again later.
+        now : float, str, datetime or datetime64, default None
+            The moment for which decaying signals count; None is now. Pass one to ask the same again later. A number is
+            seconds since 1970, a text is like "2030-12-31T12:00", in UTC unless it says otherwise.
         exclude, allow
             As for `Index.search`, beside the rest: for all users or for each.
         after : str, default None
             The `next` of the page before, to go on from there. Pages joined equal the long list in exact mode. If items
             change between pages, nothing is shown twice: a page has the best of what was not shown, as items are now.
+            The page's `after_version` says which version the page before saw.
         interests : "best" or "sum", default "best"
             What counts of a user's several vectors for an item: its best score with any, or the sum. A vector of zeros
             is none.
@@ -268,7 +270,7 @@ class Recommender:
         ----------
         k, exclude_seen, where, boosts, interests, variety, method, exact
             As for `recommend`.
-        now : float, datetime or datetime64, default None
+        now : float, str, datetime or datetime64, default None
             As for `recommend`, for the whole job. To resume a job with decaying signals, pass the same.
         exclude, allow
             As for `recommend`, for all users or for each of them, in the order of `user_ids`.
@@ -857,7 +859,10 @@ def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchRes
         return following(cursor, edition.generation, edition.number, asked, page)
 
     titles = edition.titles if edition.titled else None
-    return Recommendations(found, who.users, edition.generation, edition.number, titles, next_page)
+    before = None if cursor is None else cursor.version
+    return Recommendations(
+        found, who.users, edition.generation, edition.number, titles, next_page, after_version=before
+    )
 
 
 def _cursor(edition: Edition, who: Asked, after: str | None) -> Cursor | None:

@@ -304,6 +304,31 @@ def test_tables(model):
         like.next  # noqa: B018
 
 
+def test_a_short_list_says_so(model):
+    found = model.recommend("ann", k=4, where={"year": {"from": 1980}}, exclude=["b"])
+    assert bool(found.short)
+    assert str(found).splitlines()[-1] == "2 of 4 asked for: no more were found."
+    assert "<p>2 of 4 asked for: no more were found.</p>" in found._repr_html_()
+    both = model.recommend(["ann", "bob"], k=5)
+    assert both.short.tolist() == [True, False]
+    assert str(both).splitlines()[-1] == "1 list has fewer than the 5 asked for: no more were found."
+    assert not model.recommend("ann", k=4).short
+    alike = made(attributes={"genre": ["x", "x", "y", "y", "y"]}).recommend(
+        "bob", k=3, variety=ts.at_most(1, per="genre")
+    )
+    assert str(alike).splitlines()[-1] == "2 of 3 asked for: no more were found."
+
+
+def test_pages_tell_which_version_the_page_before_saw(model):
+    first = model.recommend("bob", k=2)
+    assert first.after_version is None
+    second = model.recommend("bob", k=2, after=first.next)
+    assert (second.after_version, second.version) == (0, 0)
+    model.remove_items(["a"])
+    third = pickle.loads(pickle.dumps(model.recommend("bob", k=2, after=second.next)))  # noqa: S301
+    assert (third.after_version, third.version) == (0, 1)
+
+
 def test_answers_can_be_pickled_without_their_model(model):
     for found in (model.recommend(["ann", "bob"], k=5), model.recommend("ann"), model.similar("a", k=2)):
         data = pickle.dumps(found)
@@ -313,6 +338,18 @@ def test_answers_can_be_pickled_without_their_model(model):
         assert again.lists() == found.lists()
         if found.users is not None and found._next is not None:
             assert again.next == found.next
+
+
+@pytest.mark.parametrize("library", ["pandas.Series", "polars.Series", "pyarrow.array"])
+def test_users_in_columns_of_other_libraries(model, library):
+    name, make = library.split(".")
+    column = getattr(pytest.importorskip(name), make)
+    assert (
+        model.recommend(column(["bob", "ann"]), k=2).ids.tolist() == model.recommend(["bob", "ann"], k=2).ids.tolist()
+    )
+    assert (
+        model.recommend(column([1.0, 2.0, 3.0]), k=2).ids.tolist() == model.recommend([1.0, 2.0, 3.0], k=2).ids.tolist()
+    )
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -167,6 +167,11 @@ def test_moments_may_be_anything_that_tells_time():
     assert Decaying([datetime.date(2024, 1, 2)], tau=1.0).times[0] == utc.timestamp() - DAY / 2
     for half_life in (DAY, datetime.timedelta(days=1), np.timedelta64(1, "D")):
         assert Decaying([utc], half_life=half_life).half_life == pytest.approx(DAY)
+    fresh = Decaying([utc], half_life=DAY)
+    for now in ("2024-01-03T12:00", "2024-01-03 14:00+02:00", utc + datetime.timedelta(days=1)):
+        assert fresh.at(now) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="now is 'soon', but must be a time such as 2030-12-31T12:00."):
+        fresh.at("soon")
 
 
 def test_no_signals_are_no_coordinates():
@@ -229,7 +234,7 @@ def test_a_weight_too_large_gets_a_sentence():
         ({}, "a decaying signal needs half_life or tau, and not both."),
         ({"tau": 1.0, "half_life": 1.0}, "a decaying signal needs half_life or tau, and not both."),
         ({"tau": 1.0, "times": np.array(["2024-01-01", "NaT"], "datetime64[D]")}, "times holds NaT in row 1"),
-        ({"tau": 1.0, "times": ["soon"]}, "times holds <U4, but must hold dates, times or seconds since 1970."),
+        ({"tau": 1.0, "times": ["soon"]}, "times holds texts, but must hold dates, times or seconds since 1970."),
     ],
 )
 def test_bad_decays_get_a_sentence(arguments, sentence):

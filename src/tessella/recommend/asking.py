@@ -92,10 +92,12 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
         return _checks.ids([users], 1, unique=False, name="users")
     if _checks.is_sparse(users):
         raise TypeError("users is a SciPy sparse matrix, but must be ids of users or vectors; pass likes as liked=.")
-    if isinstance(users, np.ndarray):
+    if not isinstance(users, list | tuple | range) and hasattr(users, "__array__"):
+        users = np.asarray(users)
+    if isinstance(users, np.ndarray) and users.dtype.kind != "O":
         if (users.dtype.kind == "f" and users.size) or users.ndim > 1:
             return None
-    elif isinstance(users, list | tuple | range) or hasattr(users, "__array__"):
+    elif isinstance(users, list | tuple | range | np.ndarray):
         if any(isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users):
             return None
     else:

@@ -16,7 +16,7 @@ MOST_GROWN = 40.0  # lifetimes by which an item may be newer than the newest at 
 _LARGEST_VALUE = 1e30
 _LARGEST = 1e15  # coordinate, so that products are well within float32
 
-Moment: TypeAlias = float | datetime.datetime | datetime.date | np.datetime64
+Moment: TypeAlias = float | str | datetime.datetime | datetime.date | np.datetime64
 Duration: TypeAlias = float | datetime.timedelta | np.timedelta64
 Boosts: TypeAlias = Mapping[str, Any]
 
@@ -403,7 +403,8 @@ def _seconds(values: Any, name: str) -> NDArray[np.float64]:
         array = np.array([_plain(value) for value in array.tolist()])
     if array.dtype.kind != "M":
         if array.dtype.kind not in "fiu":
-            raise TypeError(f"{name} holds {array.dtype}, but must hold dates, times or seconds since 1970.")
+            held = "texts" if array.dtype.kind == "U" else array.dtype
+            raise TypeError(f"{name} holds {held}, but must hold dates, times or seconds since 1970.")
         return _finite(array, name)
     missing = np.flatnonzero(np.isnat(array))
     if missing.size:
@@ -421,6 +422,11 @@ def _plain(value: Any) -> Any:
 
 def _moment(value: Moment) -> float:
     """A moment in seconds since 1970."""
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"now is {value!r}, but must be a time such as 2030-12-31T12:00.") from None
     seconds = _seconds([value] if isinstance(value, np.datetime64) else np.array([value], object), "now")
     return float(seconds[0])
 

@@ -43,6 +43,9 @@ class Recommendations(SearchResult):
         Which model answered: `Recommender.generation`.
     version : int
         The version of the recommender that answered: `Recommender.version`.
+    after_version : int or None
+        The version that answered the page before; None on the first page. If it is `version`, exact pages joined are
+        the long list. If it is not, items have changed: nothing comes twice, and this page has the best of the rest.
 
     Examples
     --------
@@ -60,7 +63,7 @@ class Recommendations(SearchResult):
     [Recommendation(item=0, score=3.0, title='Alien'), Recommendation(item=1, score=2.0, title='Brazil')]
     """
 
-    __slots__ = ("_next", "_titles", "_who", "generation", "users", "version")
+    __slots__ = ("_next", "_titles", "_who", "after_version", "generation", "users", "version")
 
     def __init__(
         self,
@@ -71,9 +74,10 @@ class Recommendations(SearchResult):
         titles: Callable[[NDArray[Any]], NDArray[Any]] | None,
         following: Callable[[SearchResult], str] | None,
         who: str = "user",
+        after_version: int | None = None,
     ) -> None:
         super().__init__(found.ids, found.scores, found.n_scored, found.certified)
-        self.users, self.generation, self.version = users, generation, version
+        self.users, self.generation, self.version, self.after_version = users, generation, version, after_version
         self._titles, self._next, self._who = titles, following, who
 
     @property
@@ -82,6 +86,11 @@ class Recommendations(SearchResult):
         if self._next is None:
             raise ValueError("similar items have no pages; ask for a larger k.")
         return self._next(self)
+
+    @property
+    def short(self) -> NDArray[np.bool_]:
+        """Whether a list has fewer than k items: its filters, or its rule of variety, let through no more."""
+        return np.asarray(self.scores[..., -1] == -np.inf)
 
     @property
     def titles(self) -> NDArray[Any]:
@@ -135,7 +144,8 @@ class Recommendations(SearchResult):
         )
         cursor = None if self._next is None else self.next
         arrays = tuple(self.arrays().values())
-        return _unpickled, (arrays, self.users, self.generation, self.version, titles, cursor, self._who)
+        named = (self.users, self.generation, self.version, self.after_version)
+        return _unpickled, (arrays, named, titles, cursor, self._who)
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """The first rows as texts, under a head."""
@@ -151,6 +161,12 @@ class Recommendations(SearchResult):
         more = int(np.count_nonzero(scores > -np.inf)) - min(_ROWS_SHOWN, len(columns["rank"]))
         if more > 0:
             yield (f"... and {more:,} more",)
+        n_short, k = int(np.count_nonzero(self.short)), ids.shape[1]
+        if n_short and self.ids.ndim == 1:
+            yield (f"{len(columns['rank']):,} of {k:,} asked for: no more were found.",)
+        elif n_short:
+            lists = "1 list has" if n_short == 1 else f"{n_short:,} lists have"
+            yield (f"{lists} fewer than the {k:,} asked for: no more were found.",)
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
@@ -175,14 +191,12 @@ class Recommendations(SearchResult):
 
 def _unpickled(
     arrays: tuple[Any, ...],
-    users: NDArray[Any] | None,
-    generation: str,
-    version: int,
+    named: tuple[NDArray[Any] | None, str, int, int | None],
     titles: dict[Any, Any] | None,
     cursor: str | None,
     who: str,
 ) -> Recommendations:
-    def named(ids: NDArray[Any]) -> NDArray[Any]:
+    def title_of(ids: NDArray[Any]) -> NDArray[Any]:
         known = {} if titles is None else titles
         return np.array([known[item] for item in ids.ravel().tolist()], object).reshape(ids.shape)
 
@@ -190,8 +204,9 @@ def _unpickled(
         return cursor or ""
 
     next_page = None if cursor is None else following
-    shown = None if titles is None else named
-    return Recommendations(SearchResult(*arrays), users, generation, version, shown, next_page, who)
+    shown = None if titles is None else title_of
+    users, generation, version, before = named
+    return Recommendations(SearchResult(*arrays), users, generation, version, shown, next_page, who, before)
 
 
 def _part(found: Recommendations, some: slice) -> Recommendations:
