@@ -145,8 +145,10 @@ public:
     static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
     static constexpr int64_t GLANCE_SHARE = 8;         // without tiles: one in so many items
     static constexpr int64_t MOST_SCORED = 2048;       // items that are allowed for one query, and are all scored
-    static constexpr int64_t FEWEST_CODED = 96;        // items, of which fewer are as soon scored
-    static constexpr int64_t CODED_TOGETHER = 8;       // queries that are worth the coding of what they are allowed
+    static constexpr int64_t TOGETHER = 8;             // queries that share what they read
+    static constexpr int64_t MOST_TOGETHER = 1 << 14;  // items that are all scored for so many
+    static constexpr int64_t CODED_TOGETHER = 768;     // queries that are worth the coding of what they are allowed
+    static constexpr int64_t FEWEST_CODED = 1024;      // items, of which fewer are as soon scored
 
     // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
@@ -308,10 +310,13 @@ private:
                filter.only;
     }
 
-    // Few rows are allowed, so the answers are exact. For several queries the codes of these items are put together.
+    // Few rows are allowed, so the answers are exact. For very many queries it pays to code these items anew, unless so
+    // many answers are wanted that most are scored anyway. Otherwise they are all scored, or looked for among the rest.
     void search_few(const Batch& batch, const Filter& filter) const {
         const int64_t n = batch.queries.n_queries;
-        if (n < CODED_TOGETHER && filter.n_allowed > MOST_SCORED) {
+        const int64_t fewest_coded = batch.best.k < SCORED_LAST ? FEWEST_CODED : MOST_TOGETHER;
+        const bool coded = n >= CODED_TOGETHER && filter.n_allowed > fewest_coded;
+        if (!coded && filter.n_allowed > (n < TOGETHER ? MOST_SCORED : MOST_TOGETHER)) {
             search_exactly(batch);
         } else {
             std::vector<int64_t>& rows = batch.scratch.allowed_rows;
@@ -321,10 +326,10 @@ private:
                     rows.push_back(8 * byte + __builtin_ctz(left));
             Batch of_these = batch;
             of_these.queries.filter.allowed = nullptr;  // no others are looked at
-            if (n < CODED_TOGETHER || filter.n_allowed <= FEWEST_CODED)
-                score_rows(of_these, rows.data(), filter.n_allowed);
-            else
+            if (coded)
                 search_in_one_tile(of_these, rows);
+            else
+                score_rows(of_these, rows.data(), filter.n_allowed);
         }
         std::fill_n(batch.best.n_scored, n, filter.n_allowed);
         std::fill_n(batch.certified, n, true);

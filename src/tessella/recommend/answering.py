@@ -65,12 +65,9 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     version = edition.version
     k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, version.n_live))
     queries = queries_of(edition, asked, wish)
-    cursor = wish.cursor
-    row_filter = filtered(edition, asked, wish, shown=not isinstance(wish.variety, AtMost))
-    if wish.variety is None and cursor is None:
+    row_filter = filtered(edition, asked, wish, shown=isinstance(wish.variety, Diversify))
+    if wish.variety is None:
         found = searched(edition, queries, k, wish, row_filter, single=asked.single)
-    elif wish.variety is None and cursor is not None:
-        found = _page(edition, queries, k, wish, row_filter, cursor, single=asked.single)
     else:
         found = (_at_most if isinstance(wish.variety, AtMost) else _diversified)(edition, queries, k, wish, row_filter)
     if asked.single and found.ids.ndim == 2:
@@ -160,36 +157,6 @@ def searched(
         each.scores[~there[:, number]] = -np.inf
         found.append(each)
     return merged(version, found, k)
-
-
-def _page(
-    edition: Edition,
-    queries: NDArray[np.float32],
-    k: int,
-    wish: Wish,
-    row_filter: RowFilter,
-    cursor: Cursor,
-    *,
-    single: bool,
-) -> SearchResult:
-    """The top k without what was shown: of so many more, what is left. That is faster than to exclude so many."""
-    shown = [set(ids.tolist()) for ids in cursor.lists()]
-    most = max(map(len, shown), default=0)
-    found = searched(edition, queries, k + most, wish, row_filter, single=single)
-    if not most:
-        return found
-    if found.ids.ndim == 1:
-        (left,) = _left([found.ids.tolist()], shown, k)
-        return SearchResult(found.ids.take(left), found.scores.take(left), found.n_scored, found.certified)
-    number, at = np.arange(len(shown))[:, None], np.array(_left(found.ids.tolist(), shown, k))
-    return SearchResult(found.ids[number, at], found.scores[number, at], found.n_scored, found.certified)
-
-
-def _left(lists: list[list[Any]], shown: list[set[Any]], k: int) -> list[list[int]]:
-    """Where the first k items of each list are that were not shown."""
-    return [
-        [at for at, item in enumerate(own) if item not in before][:k] for own, before in zip(lists, shown, strict=True)
-    ]
 
 
 def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
