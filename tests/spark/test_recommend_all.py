@@ -1,0 +1,208 @@
+"""The top k for all users of a cluster are those of one machine."""
+
+import importlib
+import os
+
+import numpy as np
+import pytest
+from tables import expected, found, pairs, vectors
+
+pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
+recommend_all = importlib.import_module("tessella.spark").recommend_all
+types = importlib.import_module("pyspark.sql.types")
+
+N_ITEMS, N_USERS, N_FACTORS, K = 1_000, 120, 16, 7
+RNG = np.random.default_rng(20_160_509)
+ITEMS = RNG.integers(-3, 4, (N_ITEMS, N_FACTORS)).astype(np.float32)  # whole numbers: many ties
+USERS = RNG.integers(-3, 4, (N_USERS, N_FACTORS)).astype(np.float32)
+ITEM_IDS = RNG.permutation(10 * N_ITEMS)[:N_ITEMS]
+USER_IDS = RNG.permutation(10 * N_USERS)[:N_USERS] - 5 * N_USERS
+EXCLUDE = {int(user): RNG.choice(ITEM_IDS, size, replace=False) for user, size in zip(USER_IDS[::2], [1, 3, 20, 900] * 15, strict=True)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def users(spark):
+    return vectors(spark, USER_IDS, USERS).cache()
+
+
+@pytest.fixture(scope="module")
+def items(spark):
+    return vectors(spark, ITEM_IDS, ITEMS).cache()
+
+
+def test_answers_are_those_of_one_machine(users, items):
+    answers = recommend_all(users, items, K, exact=True)
+    assert answers.schema == types._parse_datatype_string(
+        "id long not null, recommendations array<struct<id: long, rating: float>>"
+    )
+    assert found(answers) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
+
+
+@pytest.mark.parametrize("block_rows", [None, 300], ids=["one index", "blocks"])
+def test_excluded_items_are_no_answers(spark, users, items, block_rows):
+    unknown = {10**6: [1, 2], int(USER_IDS[1]): [10**7, 10**8]}  # somebody else, and no items
+    seen = pairs(spark, EXCLUDE | unknown)
+    answers = recommend_all(users, items, K, exact=True, exclude=seen, item_block_rows=block_rows)
+    assert found(answers) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K, EXCLUDE)
+
+
+@pytest.mark.parametrize("build_on", ["driver", "executor"])
+@pytest.mark.parametrize("block_rows", [1, 300, N_ITEMS])
+def test_blocks_of_items_are_merged(users, items, block_rows, build_on):
+    if block_rows == 1:  # fewer items, so that there are not too many blocks
+        items, item_ids, factors = items.where(items.id < 300), ITEM_IDS[ITEM_IDS < 300], ITEMS[ITEM_IDS < 300]
+        assert 5 < len(item_ids) < 60
+    else:
+        item_ids, factors = ITEM_IDS, ITEMS
+    answers = recommend_all(
+        users, items, K, exact=True, item_block_rows=block_rows, build_on=build_on, certified=True
+    ).cache()
+    assert answers.schema.simpleString() == (
+        "struct<id:bigint,recommendations:array<struct<id:bigint,rating:float>>,certified:boolean>"
+    )
+    assert found(answers) == expected(USER_IDS, USERS, item_ids, factors, K)
+    assert all(row.certified for row in answers.collect())
+
+
+@pytest.mark.parametrize("build_on", ["driver", "executor"])
+@pytest.mark.parametrize("block_rows", [None, 400], ids=["one index", "blocks"])
+def test_a_shared_folder_holds_indexes_that_later_jobs_find(users, items, tmp_path, block_rows, build_on):
+    how = {"exact": True, "shared_folder": tmp_path, "item_block_rows": block_rows, "build_on": build_on}
+    first = found(recommend_all(users, items, K, **how))
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert (len(files) == 1) == (block_rows is None)
+    assert found(recommend_all(users, items, K, **how)) == first == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
+
+
+def test_one_index_is_built_on_an_executor(users, items):
+    answers = recommend_all(users, items, K, exact=True, build_on="executor")
+    assert found(answers) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
+
+
+def test_partitions_may_be_skewed_and_empty(spark, items):
+    frame = vectors(spark, USER_IDS, USERS)
+    spread = frame.repartitionByRange(3, "id").where("id < 0").union(frame.where("id >= 0").coalesce(1))
+    sizes = spread.rdd.glom().map(len).collect()
+    assert max(sizes) > 10 * max(1, min(sizes))
+    assert found(recommend_all(spread, items, K, exact=True)) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
+
+
+@pytest.mark.parametrize("block_rows", [None, 300], ids=["one index", "blocks"])
+def test_ids_may_be_strings(spark, block_rows):
+    user_ids, item_ids = [f"user {own}" for own in USER_IDS], [f"{own}é😀"[::-1] for own in ITEM_IDS]
+    names = dict(zip(ITEM_IDS.tolist(), item_ids, strict=True))
+    exclude = {f"user {user}": [names[int(item)] for item in own] for user, own in EXCLUDE.items()}
+    columns = "id string, features array<float>"
+    answers = recommend_all(
+        vectors(spark, user_ids, USERS, columns),
+        vectors(spark, item_ids, ITEMS, columns),
+        K,
+        exact=True,
+        item_block_rows=block_rows,
+        exclude=pairs(spark, exclude, "user string, item string"),
+    )
+    assert answers.schema.simpleString() == "struct<id:string,recommendations:array<struct<id:string,rating:float>>>"
+    assert found(answers) == expected(user_ids, USERS, item_ids, ITEMS, K, exclude)
+
+
+@pytest.mark.parametrize("kind", ["byte", "short", "int", "long"])
+def test_types_and_names_of_ids_are_kept(spark, kind):
+    columns = f"`a b` {kind}, `it``em.x` {kind}"
+    users = vectors(spark, range(-3, 3), USERS[:6], f"`a b` {kind}, v array<double>")
+    items = vectors(spark, range(100), ITEMS[:100], f"`it``em.x` {kind}, v array<double>")
+    seen = pairs(spark, {-1: [3, 4]}, columns)
+    for blocks in (None, 40):
+        answers = recommend_all(users, items, 2, features="v", exclude=seen, item_block_rows=blocks)
+        users_kind, lists = (field.dataType for field in answers.schema)
+        assert answers.columns == ["a b", "recommendations"]
+        assert users_kind == lists.elementType["it`em.x"].dataType == types._parse_datatype_string(kind)
+        wanted = expected(range(-3, 3), USERS[:6], range(100), ITEMS[:100], 2, {-1: [3, 4]})
+        assert found(answers, "a b", "it`em.x") == wanted
+
+
+@pytest.mark.parametrize("partly_sparse", [False, True])
+def test_vectors_may_be_those_of_spark_ml(spark, partly_sparse):
+    linalg = importlib.import_module("pyspark.ml.linalg").Vectors
+
+    def vector(factor):
+        dense = linalg.dense(factor.tolist())
+        places = {place: value for place, value in enumerate(factor.tolist()) if value}
+        return linalg.sparse(len(factor), places) if partly_sparse and factor[0] > 0 else dense
+
+    frames = [
+        spark.createDataFrame([(own, vector(factor)) for own, factor in enumerate(factors)], ["id", "features"])
+        for factors in (USERS, ITEMS)
+    ]
+    answers = recommend_all(*frames, K, exact=True)
+    assert found(answers) == expected(range(N_USERS), USERS, range(N_ITEMS), ITEMS, K)
+
+
+def test_lists_are_short_where_there_are_few_items(spark, users):
+    few = vectors(spark, [4, 2], ITEMS[:2])
+    everything = {int(user): [2, 4] for user in USER_IDS[:3]}
+    for blocks in (None, 1):
+        answers = found(recommend_all(users, few, 50, exclude=pairs(spark, everything), item_block_rows=blocks))
+        assert answers == expected(USER_IDS, USERS, [4, 2], ITEMS[:2], 50, everything)
+        assert [len(answers[int(user)]) for user in USER_IDS[:4]] == [0, 0, 0, 2]
+
+
+def test_the_recall_asked_for_is_had(spark):
+    rng = np.random.default_rng(0)
+    items = (rng.standard_normal((8_000, 24)) * rng.lognormal(0, 0.4, (8_000, 1))).astype(np.float32)
+    users = rng.standard_normal((300, 24)).astype(np.float32)
+    frames = vectors(spark, range(300), users), vectors(spark, range(8_000), items)
+    true = expected(range(300), users, range(8_000), items, 10)
+    for blocks in (None, 5_500):
+        answers = recommend_all(*frames, 10, target_recall=0.8, certified=True, item_block_rows=blocks).cache()
+        lists = found(answers)
+        recall = np.mean([len(set(lists[user]) & set(true[user])) / 10 for user in lists])
+        assert 0.75 < recall <= 1
+        flags = {row.id: row.certified for row in answers.collect()}
+        assert all(lists[user] == true[user] for user, proven in flags.items() if proven)
+    assert not all(flags.values())
+
+
+def test_a_worker_opens_an_index_once_and_leaves_it_in_its_file(spark, users, items):
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+
+    def opened():
+        """How often each worker process has opened an index, and whether the last one is mapped."""
+
+        def look(_):
+            from tessella.spark.searching import opened  # noqa: PLC0415
+
+            with open("/proc/self/maps") as maps:  # noqa: PTH123
+                yield os.getpid(), opened.cache_info().misses, "tessella-" in maps.read()
+
+        return {pid: (n, mapped) for pid, n, mapped in spark.sparkContext.range(0, 8, 1, 8).mapPartitions(look).collect()}
+
+    try:
+        wanted = expected(USER_IDS, USERS, ITEM_IDS, ITEMS, 3)
+        assert found(recommend_all(users, items, 3, exact=True)) == wanted
+        before = opened()
+        assert any(n for n, _ in before.values())
+        assert all(mapped for n, mapped in before.values() if n)
+        for _ in range(2):
+            assert found(recommend_all(users, items, 3, exact=True)) == wanted
+        after = opened()
+        assert set(before) & set(after)
+        for pid, (n, _) in after.items():
+            assert n == before[pid][0] if before.get(pid, (0,))[0] else n <= 1
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+def test_jobs_say_what_they_do_and_leave_the_callers_description(spark, users, items):
+    context = spark.sparkContext
+    context.setJobDescription("mine")
+    told = []
+    tracked = context.setLocalProperty
+    context.setLocalProperty = lambda key, value: (told.append(value), tracked(key, value))
+    try:
+        recommend_all(users, items, K, exact=True)
+        assert context.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        del context.setLocalProperty
+        context.setJobDescription(None)
+    assert told == ["tessella: looks at the ids of users", "mine", "tessella: collects the items", "mine"]
