@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 from tables import expected, found, pairs, vectors
 
+import tessella as ts
+
 pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
 recommend_all = importlib.import_module("tessella.spark").recommend_all
+results = importlib.import_module("tessella.spark.results")
+frames = importlib.import_module("tessella.spark.frames")
+pa = importlib.import_module("pyarrow")
 types = importlib.import_module("pyspark.sql.types")
 
 N_ITEMS, N_USERS, N_FACTORS, K = 1_000, 120, 16, 7
@@ -64,15 +69,28 @@ def test_blocks_of_items_are_merged(users, items, block_rows, build_on):
     assert all(row.certified for row in answers.collect())
 
 
-@pytest.mark.parametrize("build_on", ["driver", "executor"])
-@pytest.mark.parametrize("block_rows", [None, 400], ids=["one index", "blocks"])
+@pytest.mark.parametrize(
+    ("build_on", "block_rows"),
+    [("driver", None), ("driver", 400), ("executor", None)],
+    ids=["driver", "blocks", "executor"],
+)
 def test_a_shared_folder_holds_indexes_that_later_jobs_find(users, items, tmp_path, block_rows, build_on):
     how = {"exact": True, "shared_folder": tmp_path, "item_block_rows": block_rows, "build_on": build_on}
     first = found(recommend_all(users, items, K, **how))
     files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert (len(files) == 1) == (block_rows is None)
+    assert len(files) == (1 if block_rows is None else 3)
     assert found(recommend_all(users, items, K, **how)) == first == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
+
+
+def test_executors_build_blocks_in_a_shared_folder(users, items, tmp_path):
+    answers = recommend_all(
+        users, items, K, exact=True, item_block_rows=400, build_on="executor", shared_folder=tmp_path
+    )
+    sizes = [len(ts.Index.load(path)) for path in tmp_path.iterdir()]
+    assert max(sizes) <= 400
+    assert sum(sizes) == N_ITEMS
+    assert found(answers) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
 
 
 def test_one_index_is_built_on_an_executor(users, items):
@@ -82,9 +100,12 @@ def test_one_index_is_built_on_an_executor(users, items):
 
 def test_partitions_may_be_skewed_and_empty(spark, items):
     frame = vectors(spark, USER_IDS, USERS)
-    spread = frame.repartitionByRange(3, "id").where("id < 0").union(frame.where("id >= 0").coalesce(1))
-    sizes = spread.rdd.glom().map(len).collect()
-    assert max(sizes) > 10 * max(1, min(sizes))
+    low = int(np.sort(USER_IDS)[5])
+    spread = frame.where(frame.id <= low).repartition(3, "id").union(frame.where(frame.id > low).coalesce(1))
+    spread = spread.union(frame.where("id > 1000000"))
+    sizes = sorted(spread.rdd.glom().map(len).collect())
+    assert sizes[0] == 0
+    assert sizes[-1] == N_USERS - 6
     assert found(recommend_all(spread, items, K, exact=True)) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
 
 
@@ -158,9 +179,19 @@ def test_the_recall_asked_for_is_had(spark):
         lists = found(answers)
         recall = np.mean([len(set(lists[user]) & set(true[user])) / 10 for user in lists])
         assert 0.75 < recall <= 1
-        flags = {row.id: row.certified for row in answers.collect()}
-        assert all(lists[user] == true[user] for user, proven in flags.items() if proven)
-    assert not all(flags.values())
+        assert all(lists[row.id] == true[row.id] for row in answers.collect() if row.certified)
+
+
+def test_merged_answers_are_ranked_by_rating_then_id_and_certified_if_all_are(spark):
+    ids = frames.Named("id", types.LongType())
+    answers = results.Answers.of(ids, ids, certified=True)
+    blocks = [
+        [(1, [(5, 2.0), (1, 0.0), (4, -1.0)], True), (2, [], True), (3, [(9, -0.5)], False)],
+        [(1, [(8, 2.0), (3, 2.0), (2, 0.5)], True), (2, [(7, 1.0)], False), (3, [(8, -0.5)], False)],
+    ]
+    merged = results.merged([spark.createDataFrame(rows, answers.schema) for rows in blocks], 4, answers)
+    assert found(merged) == {1: [(3, 2.0), (5, 2.0), (8, 2.0), (2, 0.5)], 2: [(7, 1.0)], 3: [(8, -0.5), (9, -0.5)]}
+    assert {row.id: row.certified for row in merged.collect()} == {1: True, 2: False, 3: False}
 
 
 def test_a_worker_opens_an_index_once_and_leaves_it_in_its_file(spark, users, items):
@@ -169,13 +200,16 @@ def test_a_worker_opens_an_index_once_and_leaves_it_in_its_file(spark, users, it
     def opened():
         """How often each worker process has opened an index, and whether the last one is mapped."""
 
-        def look(_):
+        def look(batches):
             from tessella.spark.searching import opened  # noqa: PLC0415
 
+            list(batches)
             with open("/proc/self/maps") as maps:  # noqa: PTH123
-                yield os.getpid(), opened.cache_info().misses, "tessella-" in maps.read()
+                mapped = "tessella-" in maps.read()
+            yield pa.RecordBatch.from_pylist([{"pid": os.getpid(), "n": opened.cache_info().misses, "mapped": mapped}])
 
-        return {pid: (n, mapped) for pid, n, mapped in spark.sparkContext.range(0, 8, 1, 8).mapPartitions(look).collect()}
+        rows = spark.range(0, 8, 1, 8).mapInArrow(look, "pid long, n long, mapped boolean").collect()
+        return {row.pid: (row.n, row.mapped) for row in rows}
 
     try:
         wanted = expected(USER_IDS, USERS, ITEM_IDS, ITEMS, 3)

@@ -13,7 +13,7 @@ from tessella.spark.building import Recipe, built_on_driver, built_on_executors
 from tessella.spark.files import Depot
 from tessella.spark.frames import Vectors, described, excluded_lists
 from tessella.spark.results import Answers, merged
-from tessella.spark.saved import recommended_by
+from tessella.spark.saved import OPTIONS, recommended_by
 from tessella.spark.searching import TopK
 
 _RECALL = 0.95
@@ -131,8 +131,9 @@ def recommend_all(
             threads=threads,
             options=options,
         )
-    if options:
-        raise TypeError(f"{next(iter(options))} is no option for DataFrames; see recommend_all for those that are.")
+    for name in options:
+        known = f"{name} is for a saved Recommender; pass its path, and no DataFrames."
+        raise TypeError(known if name in OPTIONS else f"recommend_all has no option {name!r}.")
     users = Vectors.of(user_factors, "user_factors", user_column, features)
     items = Vectors.of(item_factors, "item_factors", item_column, features)
     excluded = None if exclude is None else excluded_lists(exclude, exclude_columns, users.ids, items.ids)

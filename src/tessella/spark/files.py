@@ -58,7 +58,7 @@ def _checked(folder: str | os.PathLike[str]) -> str:
     path = Path(folder).absolute()
     if not path.is_dir():
         raise FileNotFoundError(
-            f"there is no folder {path} on the driver; shared_folder must be one that all machines have."
+            f"there is no folder {path} here; shared_folder must be one that the driver and all executors have."
         )
     return str(path)
 

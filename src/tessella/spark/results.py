@@ -51,7 +51,7 @@ class Answers(NamedTuple):
         taken = (RECOMMENDATIONS, CERTIFIED) if certified else (RECOMMENDATIONS,)
         for column, others in ((users.column, taken), (items.column, (RATING,))):
             if column in others:
-                raise ValueError(f"ids are in a column {column!r}, which the result has a column of; rename it.")
+                raise ValueError(f"ids are in a column {column!r}, as the result has one; rename it.")
         rated = types.StructType().add(items.column, items.kind).add(RATING, types.FloatType())
         schema = types.StructType().add(users.column, users.kind, nullable=False)
         schema.add(RECOMMENDATIONS, types.ArrayType(rated))

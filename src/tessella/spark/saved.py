@@ -14,7 +14,7 @@ from tessella.spark.frames import Named, excluded_lists
 from tessella.spark.results import Answers
 from tessella.spark.searching import Recommend, UserIds
 
-_OPTIONS = ("exclude_seen", "where", "boosts", "now", "allow", "interests", "variety", "method")
+OPTIONS = ("exclude_seen", "where", "boosts", "now", "allow", "interests", "variety", "method")
 _USERS_PER_TASK = 100_000  # at most; few enough for a task to be repeated
 
 
@@ -36,9 +36,11 @@ def recommended_by(
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise RuntimeError("there is no Spark session; make one with SparkSession.builder.getOrCreate().")
-    other = [name for name in options if name not in _OPTIONS]
+    other = [name for name in options if name not in OPTIONS]
     if other:
-        raise TypeError(f"{other[0]} is no option for a saved Recommender, which has {', '.join(_OPTIONS)}.")
+        raise TypeError(
+            f"{other[0]} is no option for a saved Recommender, which has {', '.join(OPTIONS[:-1])} and {OPTIONS[-1]}."
+        )
     model = Recommender.load(path, mmap=True)
     n_users = len(model.user_ids)
     if not n_users:
