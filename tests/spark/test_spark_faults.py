@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tables import expected, found, pairs, vectors
+from spark_tables import expected, found, pairs, vectors
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
 recommend_all = importlib.import_module("tessella.spark").recommend_all
@@ -40,7 +40,7 @@ def slowly(frame):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("block_rows", [None, 600], ids=["one index", "blocks"])
+@pytest.mark.parametrize("block_rows", [None, pytest.param(600, marks=pytest.mark.short)], ids=["one index", "blocks"])
 def test_an_executor_killed_in_mid_job_changes_nothing(spark, block_rows):
     rng = np.random.default_rng(0)
     users, items = (rng.standard_normal((n, 12)).astype(np.float32) for n in (600, 1_500))

@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from tables import found
+from spark_tables import found
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
 recommendation = importlib.import_module("pyspark.ml.recommendation")
@@ -42,6 +42,7 @@ def assert_alike(ours, theirs):
             assert item in ours_by_item or their_rating == pytest.approx(last, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.short
 def test_answers_are_those_of_als(model):
     answers, theirs = recommend_all(*from_als(model), 5, exact=True), model.recommendForAllUsers(5)
     assert answers.schema == theirs.schema

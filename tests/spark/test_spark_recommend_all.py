@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from tables import expected, found, pairs, vectors
+from spark_tables import COLUMNS, expected, found, pairs, vectors
 
 import tessella as ts
 
@@ -35,6 +35,7 @@ def items(spark):
     return vectors(spark, ITEM_IDS, ITEMS).cache()
 
 
+@pytest.mark.short
 def test_answers_are_those_of_one_machine(users, items):
     answers = recommend_all(users, items, K, exact=True)
     assert answers.schema == types._parse_datatype_string(
@@ -44,6 +45,7 @@ def test_answers_are_those_of_one_machine(users, items):
 
 
 @pytest.mark.parametrize("block_rows", [None, 300], ids=["one index", "blocks"])
+@pytest.mark.short
 def test_excluded_items_are_no_answers(spark, users, items, block_rows):
     unknown = {10**6: [1, 2], int(USER_IDS[1]): [10**7, 10**8]}  # somebody else, and no items
     seen = pairs(spark, EXCLUDE | unknown)
@@ -98,18 +100,17 @@ def test_one_index_is_built_on_an_executor(users, items):
     assert found(answers) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
 
 
+@pytest.mark.short
 def test_partitions_may_be_skewed_and_empty(spark, items):
-    frame = vectors(spark, USER_IDS, USERS)
-    low = int(np.sort(USER_IDS)[5])
-    spread = frame.where(frame.id <= low).repartition(3, "id").union(frame.where(frame.id > low).coalesce(1))
-    spread = spread.union(frame.where("id > 1000000"))
-    sizes = sorted(spread.rdd.glom().map(len).collect())
-    assert sizes[0] == 0
-    assert sizes[-1] == N_USERS - 6
+    rows = [(int(own), factor.tolist()) for own, factor in zip(USER_IDS, USERS, strict=True)]
+    parts = [rows[:1], [], rows[6:], rows[1:6]]
+    spread = spark.createDataFrame(spark.sparkContext.range(0, 4, 1, 4).flatMap(lambda part: parts[part]), COLUMNS)
+    assert spread.rdd.glom().map(len).collect() == [1, 0, N_USERS - 6, 5]
     assert found(recommend_all(spread, items, K, exact=True)) == expected(USER_IDS, USERS, ITEM_IDS, ITEMS, K)
 
 
 @pytest.mark.parametrize("block_rows", [None, 300], ids=["one index", "blocks"])
+@pytest.mark.short
 def test_ids_may_be_strings(spark, block_rows):
     user_ids, item_ids = [f"user {own}" for own in USER_IDS], [f"{own}é😀"[::-1] for own in ITEM_IDS]
     names = dict(zip(ITEM_IDS.tolist(), item_ids, strict=True))
@@ -182,6 +183,7 @@ def test_the_recall_asked_for_is_had(spark):
         assert all(lists[row.id] == true[row.id] for row in answers.collect() if row.certified)
 
 
+@pytest.mark.short
 def test_merged_answers_are_ranked_by_rating_then_id_and_certified_if_all_are(spark):
     ids = frames.Named("id", types.LongType())
     answers = results.Answers.of(ids, ids, certified=True)
@@ -194,6 +196,7 @@ def test_merged_answers_are_ranked_by_rating_then_id_and_certified_if_all_are(sp
     assert {row.id: row.certified for row in merged.collect()} == {1: True, 2: False, 3: False}
 
 
+@pytest.mark.short
 def test_a_worker_opens_an_index_once_and_leaves_it_in_its_file(spark, users, items):
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
 

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.short
+
 
 def ran(code):
     command = [sys.executable, "-W", "ignore", "-c", code]

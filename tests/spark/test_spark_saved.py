@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from tables import as_plain, found, pairs
+from spark_tables import as_plain, found, pairs
 
 import tessella as ts
 
@@ -39,7 +39,7 @@ def on_one_machine(model, k, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.short),
         {"exact": True, "exclude_seen": False},
         {"where": {"genre": "noir"}, "boosts": {"fresh": 2.0}, "now": 0.0, "allow": list(range(200))},
         {"variety": ts.at_most(2, per="genre")},

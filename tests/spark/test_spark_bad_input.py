@@ -4,7 +4,7 @@ import importlib
 import re
 
 import pytest
-from tables import COLUMNS
+from spark_tables import COLUMNS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
 recommend_all = importlib.import_module("tessella.spark").recommend_all
@@ -79,12 +79,14 @@ def test_values_of_users_are_named_in_the_error_of_the_job(spark, rows, sentence
     ],
     ids=["empty", "twice", "last twice", "null", "lengths"],
 )  # fmt: skip
+@pytest.mark.short
 def test_items_must_be_there_once_and_alike(spark, rows, sentences, build_on, block_rows):
     wanted = "|".join(sentences)
     with pytest.raises(ValueError, match=f"^item_factors ({wanted})$"):
         recommend_all(table(spark, GOOD), table(spark, rows), build_on=build_on, item_block_rows=block_rows)
 
 
+@pytest.mark.short
 def test_users_must_be_there_once(spark):
     items = table(spark, GOOD)
     with pytest.raises(ValueError, match=r"^user_factors holds id 2 2 times, but must hold it once\.$"):
@@ -93,6 +95,7 @@ def test_users_must_be_there_once(spark):
         recommend_all(table(spark, [*GOOD, (None, [0.0, 0.0])]), items)
 
 
+@pytest.mark.short
 def test_no_users_get_no_answers_and_a_warning(spark):
     with pytest.warns(UserWarning, match=r"^user_factors has 0 rows, so there is nobody to recommend to\.$") as told:
         answers = recommend_all(table(spark, []), table(spark, GOOD))
