@@ -19,9 +19,11 @@ def ratings(spark):
     return spark.createDataFrame(rows, "who int, what int, stars float").cache()
 
 
-@pytest.fixture(scope="module", params=["trained", "loaded"])
+@pytest.fixture(scope="module", params=[pytest.param("trained", marks=pytest.mark.short), "loaded"])
 def model(ratings, request, tmp_path_factory):
-    estimator = recommendation.ALS(rank=8, maxIter=2, seed=0, userCol="who", itemCol="what", ratingCol="stars")
+    estimator = recommendation.ALS(
+        rank=8, maxIter=1, numUserBlocks=2, numItemBlocks=2, seed=0, userCol="who", itemCol="what", ratingCol="stars"
+    )
     trained = estimator.fit(ratings)
     if request.param == "trained":
         return trained
@@ -42,7 +44,6 @@ def assert_alike(ours, theirs):
             assert item in ours_by_item or their_rating == pytest.approx(last, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.short
 def test_answers_are_those_of_als(model):
     answers, theirs = recommend_all(*from_als(model), 5, exact=True), model.recommendForAllUsers(5)
     assert answers.schema == theirs.schema

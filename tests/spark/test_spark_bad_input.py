@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 from spark_tables import COLUMNS
@@ -169,3 +171,33 @@ def test_mostly_unknown_ids_are_passed_over(spark):
     frame, exclude = table(spark, GOOD), table(spark, [(1, n) for n in range(100, 200)], "user long, item long")
     answers = recommend_all(frame, frame, 1, exclude=exclude)
     assert answers.collect() == recommend_all(frame, frame, 1).collect()
+
+
+TOO_LARGE = """
+from pyspark.sql import SparkSession, functions
+from tessella.spark import recommend_all
+
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
+session = session.config("spark.driver.host", "127.0.0.1").config("spark.driver.maxResultSize", "1m").getOrCreate()
+vector = functions.array(*[functions.rand(seed).cast("float") for seed in range(16)])
+items = session.range(40_000).select("id", vector.alias("features"))
+users = items.limit(3)
+for where in ("driver", "executor"):
+    try:
+        recommend_all(users, items, exact=True, build_on=where)
+    except ValueError as error:
+        print(error)
+print(recommend_all(users, items, exact=True, build_on="executor", item_block_rows=5_000).count())
+session.stop()
+"""
+
+
+@pytest.mark.usefixtures("spark")  # for its environment
+def test_what_does_not_fit_the_driver_gets_a_way_out():
+    command = [sys.executable, "-W", "ignore", "-c", TOO_LARGE]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert ran.stdout.splitlines() == [
+        "item_factors is larger than spark.driver.maxResultSize; raise that, or pass build_on='executor'.",
+        "an index of item_factors is larger than spark.driver.maxResultSize; raise that, or pass a shared_folder or a smaller item_block_rows.",
+        "3",
+    ], ran.stderr  # fmt: skip

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,15 +51,11 @@ class Recipe:
 
 def built_on_driver(items: Vectors, recipe: Recipe, block_rows: int | None, depot: Depot) -> list[Shipped]:
     """Indexes of blocks of items, of which the driver holds all."""
-    with described(items.frame.sparkSession, "collects the items"):
-        try:
-            table = items.frame.toArrow()
-        except (PySparkException, Py4JJavaError) as error:
-            if "spark.driver.maxResultSize" not in str(error):
-                raise
-            raise ValueError(
-                f"{NAME} is larger than spark.driver.maxResultSize; raise that, or pass build_on='executor'."
-            ) from None
+    with (
+        described(items.frame.sparkSession, "collects the items"),
+        _fitting_the_driver(NAME, "pass build_on='executor'"),
+    ):
+        table = items.frame.toArrow()
     ids, factors = in_id_order(table.to_batches(), NAME)
     del table
     blocks = cut(len(ids), block_rows or len(ids))
@@ -76,7 +72,9 @@ def built_on_executors(items: Vectors, recipe: Recipe, block_rows: int | None, d
     ranges = frame.repartition(1) if n_blocks == 1 else frame.repartitionByRange(n_blocks, ID)
     build = Blocks(recipe, block_rows, depot.shared)
     built = ranges.sortWithinPartitions(ID).mapInArrow(build, _BUILT_IN_SPARK)
-    with described(spark, "builds the index" if n_blocks == 1 else f"builds indexes of {n_blocks:,} blocks of items"):
+    what = "builds the index" if n_blocks == 1 else f"builds indexes of {n_blocks:,} blocks of items"
+    way_out = "pass a shared_folder or a smaller item_block_rows"
+    with described(spark, what), _fitting_the_driver(f"an index of {NAME}", way_out):
         rows = built.toLocalIterator() if depot.shared is None else built.collect()
         names = _written(rows, depot.folder)
     return [depot.ship(name) for name in names]
@@ -111,6 +109,17 @@ class Blocks:
             while data := file.read(_CHUNK):
                 yield _row(name=name, n_factors=n_factors, data=data)
         (folder / name).unlink()
+
+
+@contextmanager
+def _fitting_the_driver(what: str, way_out: str) -> Iterator[None]:
+    """Spark's refusal to bring much to the driver, in one sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "spark.driver.maxResultSize" not in str(error):
+            raise
+        raise ValueError(f"{what} is larger than spark.driver.maxResultSize; raise that, or {way_out}.") from None
 
 
 def in_blocks(batches: Iterable[Any], block_rows: int | None) -> Iterator[Items]:
