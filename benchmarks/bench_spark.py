@@ -29,7 +29,7 @@ from tessella import _threads
 from tessella.datasets import generated_factors
 from tessella.spark import from_als, recommend_all
 
-K, RECALL = 10, 0.95
+K, RECALL, BLOCKS = 10, 0.95, 4
 GOALS = {"exact": 5.0, "recall": 8.0}
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 
@@ -145,6 +145,7 @@ def measured(
         "recall": lambda: ours(target_recall=RECALL),
     }
     calls: dict[str, Callable[[], object]] = {name: lambda make=make: run(make()) for name, make in frames.items()}
+    calls["exact, in blocks"] = lambda: run(ours(exact=True, item_block_rows=-(-len(items) // BLOCKS)))
     calls |= {"exact, built anew": lambda: fresh(exact=True), "recall, built anew": lambda: fresh(target_recall=RECALL)}
     seconds = measure.alternate(calls, turns)
     alone = own_seconds(items, users, tasks, turns)
@@ -165,6 +166,8 @@ def measured(
         print(f"      search itself takes {search:.3f} s on {tasks} threads: {shares[name]:.0%} of the time is Spark")
         print(f"      with the index built anew, which takes {build:.2f} s: {took[anew]:.2f} s, "
               f"{ratios[anew]:.1f} times as fast")  # fmt: skip
+    blocks = "exact, in blocks"
+    print(f"  exact, in {BLOCKS} blocks of items  {took[blocks]:.2f} s: {ratios[blocks]:.1f} times as fast")
     return {"part": "all users", "n_items": len(items), "n_users": len(users), "rank": users.shape[1], "k": K,
             "pyspark": pyspark.__version__, "master": spark.sparkContext.master, "blas": which, "seconds": took,
             "over_als": ratios, "goals": GOALS, "recall": recalls, "same_items": same, "alone": alone,
