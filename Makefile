@@ -8,11 +8,13 @@ BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
 INTEGRATIONS_VENV := .venv-integrations
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
+SPARK_VENV := .venv-spark
+HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
 PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline test-integrations stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline test-integrations test-spark stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,18 @@ $(INTEGRATIONS_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	            echo "$$library cannot be installed here, so its tests are skipped."; done
 	@touch $@
 
+test-spark:  ## Run the tests of Spark on a cluster of two executors (own venv; needs Java 17): ARGS='-m short'
+	@if $(HAS_JAVA); then $(MAKE) --no-print-directory $(SPARK_VENV)/.installed && \
+	    $(SPARK_VENV)/bin/python -m pytest -q tests/spark src/tessella/spark $(ARGS); \
+	else echo "Java 17 or newer is not installed, and Spark needs it, so the tests of Spark are skipped."; fi
+
+$(SPARK_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(SPARK_VENV)/bin/python || $(PYTHON) -m venv $(SPARK_VENV)
+	@echo "Installing tessella and PySpark into $(SPARK_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(SPARK_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[spark]' \
+	    'pytest>=8.2' 'hypothesis>=6.100' 'pandas<3'  # of which PySpark warns
+	@touch $@
+
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
 
@@ -89,6 +103,9 @@ bench-recommend: $(PEERS_VENV)/.installed  ## Measure what a recommender costs b
 
 bench-scale: $(INSTALLED)  ## Build, save, load and search ten million items: ARGS='--items 1000000' for fewer
 	@$(BIN)/python benchmarks/bench_scale.py $(ARGS)
+
+bench-spark: $(SPARK_VENV)/.installed  ## Measure the top 10 for all users against Spark's own ALS (needs Java 17): ARGS=--quick
+	@$(SPARK_VENV)/bin/python benchmarks/bench_spark.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
@@ -143,5 +160,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,11 @@
 """Fixtures and strategies shared by the tests."""
 
+import importlib.util
 import os
+import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,3 +83,40 @@ def fastest(monkeypatch):
         monkeypatch.setattr("tessella.search.tuning.seconds_of", seconds)
 
     return make
+
+
+def java_version():
+    """The number of the Java that Spark would run on; 0 if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if java is None:
+        return 0
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = re.search(r'version "(\d+)', said.stderr)
+    return int(found[1]) if found else 0
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session on a cluster whose two executors are processes of their own."""
+    if java_version() < 17:
+        pytest.skip("Java 17 or newer is not installed, and Spark needs it")
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    session = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    work = Path(importlib.util.find_spec("pyspark").origin).parent / "work" / session.sparkContext.applicationId
+    session.stop()
+    shutil.rmtree(work, ignore_errors=True)  # what executors left

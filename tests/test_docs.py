@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if "```python" in page.read_text() and page.name != "integrations.md"  # run by tests/integrations
+    if "```python" in page.read_text()
+    and page.name not in ("integrations.md", "spark.md")  # run by tests/integrations and tests/spark
 ]
 
 

@@ -1,0 +1,113 @@
+"""Arrow: batches of ids and vectors as NumPy's arrays.
+
+What is wrong with a value is said by the id beside it: a DataFrame has no row numbers.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tessella import _checks
+from tessella.search.selections import Ids
+
+ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # what columns are called while a job runs
+
+Items = tuple[NDArray[Any], NDArray[np.float32]]  # ids and factors
+
+
+def id_array(column: Any, name: str) -> NDArray[Any]:
+    """A column of ids: int64, or texts."""
+    if column.null_count:
+        raise ValueError(f"{name} has an id that is null, but every row needs one.")
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+    return _checks.ids(column.to_pylist(), None, unique=False, name=name) if len(column) else np.zeros(0, np.str_)
+
+
+def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None) -> NDArray[np.float32]:
+    """A column of lists of numbers as a matrix with a row for each; float32 is not copied.
+
+    Parameters
+    ----------
+    column : Arrow array of lists
+        The vectors.
+    ids : Arrow array
+        Whose they are.
+    name : str
+        What sentences call the frame.
+    n_factors : int, default None
+        How many numbers each must have; None is as many as the first has.
+    """
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    wanted = n_factors if n_factors is not None else int(lengths[0]) if len(lengths) else 0
+    _same_lengths(lengths, wanted, ids, name, "items have" if n_factors is not None else "others have")
+    numbers = column.flatten()
+    if numbers.null_count:
+        row = int(pc.index(pc.is_null(numbers), value=True).as_py()) // wanted
+        raise ValueError(f"{name} has a null in the vector of id {ids[row].as_py()!r}, but factors are numbers.")
+    given = np.asarray(numbers.to_numpy(zero_copy_only=False)).reshape(len(lengths), wanted)
+    with np.errstate(over="ignore"):
+        factors = given.astype(np.float32, copy=False)
+    _refuse_infinite(factors, given, ids, name)
+    return factors
+
+
+def _same_lengths(lengths: NDArray[Any], wanted: int, ids: Any, name: str, theirs: str) -> None:
+    """Refuse vectors that are missing, or longer or shorter than others."""
+    for row in (np.flatnonzero(lengths < 0), np.flatnonzero(lengths != wanted)):
+        if len(row):
+            who, found = ids[int(row[0])].as_py(), int(lengths[row[0]])
+            if found < 0:
+                raise ValueError(f"{name} has no vector for id {who!r}, but every row needs one.")
+            raise ValueError(f"{name} has {found} numbers in the vector of id {who!r}, but {theirs} {wanted}.")
+
+
+def _refuse_infinite(factors: NDArray[np.float32], given: NDArray[Any], ids: Any, name: str) -> None:
+    finite = np.isfinite(factors)
+    if finite.all():
+        return
+    row, column = (int(place) for place in np.argwhere(~finite)[0])
+    value, whose = given[row, column], f"the vector of id {ids[row].as_py()!r}"
+    if np.isfinite(value):
+        raise ValueError(f"{name} holds {value:g} in {whose}, too large for float32; scale the factors down.")
+    raise ValueError(f"{name} holds {value} in {whose}; factors must be finite.")
+
+
+def in_id_order(batches: Iterable[Any], name: str) -> Items:
+    """All ids and vectors of some batches, by ascending id."""
+    parts: list[Items] = []
+    for batch in batches:
+        width = parts[0][1].shape[1] if parts else None
+        ids = id_array(batch.column(ID), name)
+        parts.append((ids, factor_matrix(batch.column(FEATURES), batch.column(ID), name, width)))
+    parts = [part for part in parts if len(part[0])]
+    if not parts:
+        raise ValueError(f"{name} has 0 rows, but at least 1 item is needed.")
+    ids = np.concatenate([own for own, _ in parts])
+    order = np.argsort(ids, kind="stable")
+    place = np.empty(len(ids), np.int64)
+    place[order] = np.arange(len(ids))
+    factors = np.empty((len(ids), parts[0][1].shape[1]), np.float32)
+    first = 0
+    for own, vectors in parts:
+        factors[place[first : first + len(own)]] = vectors
+        first += len(own)
+    ids = ids[order]
+    again = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(again):
+        raise ValueError(f"{name} holds id {ids[again[0]].item()!r} more than once.")
+    return ids, factors
+
+
+def excluded_ids(batch: Any, *, quiet: bool) -> Ids | None:
+    """What each user of a batch must not be answered with, if it has a column that says so."""
+    if EXCLUDED not in batch.schema.names:
+        return None
+    lists = batch.column(EXCLUDED)
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    return Ids(id_array(lists.flatten(), "exclude"), starts, "exclude", quiet)
