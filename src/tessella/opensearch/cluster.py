@@ -53,15 +53,21 @@ class Cluster:
         """What a request to the index gives, repeated where the items are now if they have moved."""
         patience = Patience(self.timeout)
         while True:
+            place = self.place()
             try:
-                return request(self.place())
+                return request(place)
             except TransportError as error:
-                if is_gone(error):
+                if not is_passing(error):  # a search that was under way when its index went can fail in many ways
+                    if not is_gone(error) and not self._left(place):
+                        raise
                     self.forget()
-                elif not is_passing(error):
-                    raise
                 if not patience.pause():
                     raise
+
+    def _left(self, place: Place) -> bool:
+        """Whether the items are no longer in a place."""
+        found = self.find()
+        return found is None or found.index != place.index
 
     def health(self, index: str, wanted: str) -> dict[str, Any]:
         """How an index fares once it is as well as wanted, or the time is up."""

@@ -62,12 +62,26 @@ class OpenSearchIndex:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from opensearchpy import OpenSearch
     >>> from tessella.opensearch import OpenSearchIndex
     >>> client = OpenSearch(["http://127.0.0.1:9200", "http://127.0.0.1:9201"])
     >>> index = OpenSearchIndex(client, "movies")
     >>> index
     OpenSearchIndex('movies')
+
+    What follows takes a cluster.
+
+    >>> index.create(shards=2, replicas=1, item_factors=np.eye(4))  # doctest: +SKIP
+    >>> index.add(np.eye(4), ids=[10, 11, 12, 13], refresh=True)  # doctest: +SKIP
+    WriteReport(n_written=4, missing=(), n_repeated=0)
+    >>> ids, scores = index.search([4.0, 3.0, 2.0, 1.0], k=2)  # doctest: +SKIP
+    >>> ids, scores  # doctest: +SKIP
+    (array([10, 11]), array([4., 3.], dtype=float32))
+    >>> index.remove([10], refresh=True)  # doctest: +SKIP
+    WriteReport(n_written=1, missing=(), n_repeated=0)
+    >>> index.search([4.0, 3.0, 2.0, 1.0], k=2).ids  # doctest: +SKIP
+    array([11, 12])
     """
 
     def __init__(
@@ -136,8 +150,7 @@ class OpenSearchIndex:
         if self._cluster.find() is not None:
             raise ValueError(f"there is an index {self.name!r} already; search it, reindex() it, or drop() it first.")
         layout = Layout(sparse_map, columns, bool(text_ids), on_shards=self._has_plugin())
-        number = reindexing.next_number(self._cluster)
-        place = reindexing.create(self._cluster, layout, number, n_shards, n_replicas, settings or {}, visible=True)
+        place = reindexing.create(self._cluster, layout, n_shards, n_replicas, settings or {}, visible=True)
         self._cluster.forget()
         self._wait_for_copies(place)
 
@@ -380,7 +393,6 @@ class OpenSearchIndex:
             return reindexing.create(
                 self._cluster,
                 Layout(fitted, old.layout.columns, old.layout.text_ids, self._has_plugin()),
-                reindexing.next_number(self._cluster),
                 old.n_shards if n_shards is None else n_shards,
                 old.n_replicas if n_replicas is None else n_replicas,
                 settings or {},

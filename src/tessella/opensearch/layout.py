@@ -7,6 +7,7 @@ in its mapping, so that every client maps alike. `reindex` puts another index be
 import base64
 import json
 import re
+import time
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -146,11 +147,6 @@ class Place:
         )
 
     @property
-    def number(self) -> int:
-        """The number of the index of OpenSearch, which rises with each `reindex`."""
-        return int(self.index.rpartition("-")[2])
-
-    @property
     def journal(self) -> str | None:
         """The alias of the journal that writers keep during a `reindex`; None at other times."""
         return journal_of(self.index) if "-journaled-" in self.write_alias else None
@@ -160,14 +156,17 @@ class Place:
         return write_alias(self.index, int(self.write_alias.rpartition("-")[2]) + 1, journaled=journaled)
 
 
-def index_name(name: str, number: int) -> str:
-    """The name of an index of OpenSearch behind the alias `name`."""
-    return f"{name}-{number:06d}"
+def index_name(name: str) -> str:
+    """A name for an index of OpenSearch behind the alias `name`, by the clock.
+
+    It was never used before, so no client that remembers an index takes another for it.
+    """
+    return f"{name}-{time.time_ns() // 1_000_000}"
 
 
 def index_pattern(name: str) -> "re.Pattern[str]":
     """What the names of such indexes, and of their journals, look like."""
-    return re.compile(re.escape(name) + r"-(\d{6,})(-journal-\d+)?")
+    return re.compile(re.escape(name) + r"-\d{13,}(-journal-\d+)?")
 
 
 def write_alias(index: str, number: int, *, journaled: bool) -> str:

@@ -10,6 +10,7 @@ from opensearchpy import NotFoundError, TransportError
 PASSING = (429, 502, 503, 504)
 BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
 GONE = "index_not_found_exception"
+_NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 T = TypeVar("T")
@@ -50,7 +51,8 @@ def is_gone(error: TransportError) -> bool:
 def refused(error: dict[str, Any], status: int) -> TransportError:
     """What a part of a request that failed would have raised alone."""
     kind = str(error.get("type"))
-    return NotFoundError(status, kind, error) if kind == GONE else TransportError(status, kind, error)
+    gone = status == _NOT_FOUND or kind == GONE
+    return (NotFoundError if gone else TransportError)(status, kind, error)
 
 
 def patiently(request: Callable[[], T], seconds: float) -> T:

@@ -73,17 +73,9 @@ def drop(cluster: Cluster, indexes: list[str]) -> None:
         cluster.patiently(partial(cluster.client.indices.delete, index=index, params=gone))
 
 
-def next_number(cluster: Cluster) -> int:
-    """A number that no index behind the alias has, nor one of the same kind of name that is not ours."""
-    pattern = index_pattern(cluster.name)
-    found = cluster.patiently(lambda: cluster.client.indices.get(index=f"{cluster.name}-*"))
-    return max((int(match[1]) for index in found if (match := pattern.fullmatch(index))), default=0) + 1
-
-
 def create(
     cluster: Cluster,
     layout: Layout,
-    number: int,
     n_shards: int,
     n_replicas: int,
     settings: dict[str, Any],
@@ -91,7 +83,7 @@ def create(
     visible: bool,
 ) -> Place:
     """Make an index of OpenSearch, which the alias for searches leads to, or not yet."""
-    index = index_name(cluster.name, number)
+    index = index_name(cluster.name)
     alias = write_alias(index, 0, journaled=False)
     body = {
         "settings": {**settings, "index.number_of_shards": n_shards, "index.number_of_replicas": n_replicas},
