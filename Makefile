@@ -7,6 +7,7 @@ ASAN_VENV := .venv-asan
 BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
 INTEGRATIONS_VENV := .venv-integrations
+OPENSEARCH_VENV := .venv-opensearch
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
@@ -14,7 +15,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline test-integrations test-spark stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo test test-baseline test-integrations test-spark test-opensearch stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +69,16 @@ $(SPARK_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	    'pytest>=8.2' 'hypothesis>=6.100' 'pandas<3'  # of which PySpark warns
 	@touch $@
 
+test-opensearch: $(OPENSEARCH_VENV)/.installed  ## Run the tests that need OpenSearch: OPENSEARCH_URL, OPENSEARCH_ARCHIVE, or it fetches 750 MB (own venv)
+	@$(OPENSEARCH_VENV)/bin/python -m pytest -q tests/opensearch tests/opensearch/live.py src/tessella/opensearch
+
+$(OPENSEARCH_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(OPENSEARCH_VENV)/bin/python || $(PYTHON) -m venv $(OPENSEARCH_VENV)
+	@echo "Installing tessella and opensearch-py into $(OPENSEARCH_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(OPENSEARCH_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[opensearch]' \
+	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	@touch $@
+
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
 
@@ -106,6 +117,9 @@ bench-scale: $(INSTALLED)  ## Build, save, load and search ten million items: AR
 
 bench-spark: $(SPARK_VENV)/.installed  ## Measure the top 10 for all users against Spark's own ALS (needs Java 17): ARGS=--quick
 	@$(SPARK_VENV)/bin/python benchmarks/bench_spark.py $(ARGS)
+
+bench-opensearch: $(OPENSEARCH_VENV)/.installed  ## Measure slots search in a cluster of OpenSearch beside that in one process: ARGS="SET ..."
+	@$(OPENSEARCH_VENV)/bin/python benchmarks/bench_opensearch.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
@@ -160,5 +174,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Make the table and the pictures of how-it-works.md anew: `make docs`."""
+"""Make the table and the pictures of how-it-works.md and scale.md anew: `make docs`."""
 
 import re
 from pathlib import Path
@@ -117,6 +117,85 @@ def draw_spheres(path: Path) -> None:
     plt.close(figure)
 
 
+def draw_clusters(path: Path) -> None:
+    """Which part does what on the two engines for several machines."""
+    figure, panels = plt.subplots(1, 2, figsize=(13, 5.6), layout="constrained")
+    for axes, title in zip(panels, ("Spark: top k for all users", "OpenSearch: live serving"), strict=True):
+        axes.set(xlim=(0, 10), ylim=(0, 9))
+        axes.set_title(title, fontsize=13)
+        axes.set_axis_off()
+    _draw_spark(panels[0])
+    _draw_opensearch(panels[1])
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _draw_spark(axes: mpl.axes.Axes) -> None:
+    _box(axes, 0.3, 6.9, 2.8, 1.5, "item factors\na DataFrame", COLOURS[7])
+    _box(axes, 4.1, 6.9, 2.6, 1.5, "index, built once\nand saved", COLOURS[0])
+    _box(axes, 7.3, 6.9, 2.5, 1.5, "one file, shipped\nor on a shared path", COLOURS[7])
+    _box(axes, 0.3, 2.6, 2.2, 2.6, "user factors\na DataFrame\nof partitions", COLOURS[7])
+    for row, name in enumerate(("executor 1", "executor 2", "executor n")):
+        low = 4.5 - 1.6 * row
+        _box(axes, 4.1, low, 3.0, 1.3, f"{name}\nthe file, memory-mapped", COLOURS[2])
+        _arrow(axes, (2.5, 3.9), (4.1, low + 0.65), "mapInArrow" if row == 0 else "", aside=(0.0, 0.95))
+        _arrow(axes, (7.1, low + 0.65), (7.9, 3.4))
+    _box(axes, 7.9, 2.4, 1.9, 2.0, "answers\nid, array of\n(id, rating)", COLOURS[7])
+    _arrow(axes, (3.1, 7.65), (4.1, 7.65))
+    _arrow(axes, (6.7, 7.65), (7.3, 7.65))
+    _arrow(axes, (8.5, 6.9), (6.3, 5.8), "once a worker", aside=(1.5, -0.15))
+    axes.text(
+        5, 0.35, "many users at once; blocks of items where they are too many for one file", ha="center", fontsize=10
+    )
+
+
+def _draw_opensearch(axes: mpl.axes.Axes) -> None:
+    _box(axes, 0.2, 6.9, 2.7, 1.5, "clients that write\nadd, update, remove", COLOURS[7])
+    _box(axes, 7.1, 6.9, 2.7, 1.5, "clients that search\nmap, ask, score again", COLOURS[7])
+    _box(axes, 3.9, 6.9, 2.2, 1.5, "alias\nreindex moves it", COLOURS[1])
+    for column, (name, first, second) in enumerate((("node 1", "1", "3"), ("node 2", "2", "1"), ("node 3", "3", "2"))):
+        left = 0.2 + 3.3 * column
+        axes.add_patch(plt.Rectangle((left, 1.0), 3.0, 4.4, fill=False, edgecolor="#555555", linewidth=1.2))
+        axes.text(left + 1.5, 5.05, name, ha="center", va="center", fontsize=11)
+        _box(
+            axes,
+            left + 0.2,
+            3.0,
+            2.6,
+            1.7,
+            f"shard {first}, primary\nslots: rank_features\nk-NN script scores",
+            COLOURS[0],
+        )
+        _box(axes, left + 0.2, 1.3, 2.6, 1.4, f"shard {second}, replica\nthe same again", COLOURS[4])
+        _arrow(axes, (5.0, 6.9), (left + 1.5, 5.4))
+    _arrow(axes, (2.9, 7.65), (3.9, 7.65), "bulk")
+    _arrow(axes, (7.1, 7.65), (6.1, 7.65), "search")
+    axes.text(5, 0.35, "a query goes to one copy of each shard; a change to all copies", ha="center", fontsize=10)
+
+
+def _box(axes: mpl.axes.Axes, left: float, low: float, width: float, height: float, text: str, colour: str) -> None:
+    rounded = "round,pad=0.02,rounding_size=0.15"
+    box = mpl.patches.FancyBboxPatch(
+        (left, low), width, height, boxstyle=rounded, facecolor=mpl.colors.to_rgba(colour, 0.25), edgecolor=colour
+    )
+    axes.add_patch(box)
+    axes.text(left + width / 2, low + height / 2, text, ha="center", va="center", fontsize=9.5)
+
+
+def _arrow(
+    axes: mpl.axes.Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    text: str = "",
+    aside: tuple[float, float] = (0.0, 0.15),
+) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "#333333", "shrinkA": 0, "shrinkB": 1})
+    if text:
+        axes.text(
+            (start[0] + end[0]) / 2 + aside[0], (start[1] + end[1]) / 2 + aside[1], text, ha="center", fontsize=8.5
+        )
+
+
 def main() -> None:
     """Write the page and the pictures."""
     mpl.use("Agg")
@@ -125,8 +204,9 @@ def main() -> None:
     images.mkdir(exist_ok=True)
     draw_circles(images / "circle.png")
     draw_spheres(images / "sphere.png")
+    draw_clusters(images / "scale.png")
     print(cosine_table(), end="")
-    print(f"wrote {PAGE.name}, circle.png, sphere.png")
+    print(f"wrote {PAGE.name}, circle.png, sphere.png, scale.png")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""Recall, throughput and latency of slots search in a cluster of OpenSearch, beside slots search in one process.
+
+Starts three nodes on this machine (opensearch_cluster.py says how to use others), stores items in three shards with a
+replica each, and asks the same queries by each setting, by scoring all items on the shards, and in this process. Prints
+the figures and appends them to results/opensearch.jsonl. All nodes and the client share this machine's CPUs.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+import measure
+import numpy as np
+import opensearch_cluster
+import sets
+from opensearchpy import OpenSearch
+
+import tessella as ts
+from tessella.opensearch import OpenSearchIndex
+from tessella.search.recall import recall
+
+SHARDS, REPLICAS, K = 3, 1, 10
+SETTINGS = {"fast": {"budget": 100, "max_slots": 12}, "thorough": {"budget": 400, "max_slots": 24}}
+SMALL, LARGE = "gowalla-als-alpha20-k64", "gowalla-x-als-1m"
+STATS_SECONDS = 11  # after which OpenSearch knows how large its files are
+
+
+def main() -> None:
+    """Measure each set of factors that is asked for and there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=[SMALL], help=f"sets of learned factors, such as {LARGE}")
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--single", type=int, default=300, help="queries that are asked one by one")
+    asked = parser.parse_args()
+    measure.settle_process()
+    missing = [name for name in asked.names if name not in sets.learned_names()]
+    if missing:
+        sys.exit(f"There are no factors {missing[0]} in {sets.DATA} or {sets.CACHE}; `make learned` makes some.")
+    with opensearch_cluster.any_cluster() as (urls, cluster):
+        client = OpenSearch(urls, timeout=600)
+        for name in asked.names:
+            figures = measured(client, cluster, name, sets.learned(name).sample(asked.queries), asked.single)
+            measure.record("opensearch", figures)
+
+
+def measured(
+    client: OpenSearch, cluster: opensearch_cluster.Cluster | None, name: str, factors: sets.Factors, n_single: int
+) -> dict[str, object]:
+    """Figures of one set of factors."""
+    items, users = (part.astype(np.float32) for part in factors)
+    index = OpenSearchIndex(client, f"bench-{name}", timeout=600)
+    with contextlib.suppress(ValueError):
+        index.drop()
+    index.create(SHARDS, REPLICAS, item_factors=items, settings={"index.refresh_interval": "-1"})
+    start = time.perf_counter()
+    index.add(items, np.arange(len(items)), refresh=True)
+    loaded = len(items) / (time.perf_counter() - start)
+    client.indices.flush(index=index.name)
+    time.sleep(STATS_SECONDS)
+    stats = index.stats()
+    each = stats.n_bytes / len(items)
+    print(f"\n{name}: {len(items):,} x {items.shape[1]}, {SHARDS} shards, {REPLICAS} replica")
+    print(f"  {loaded:,.0f} items a second stored, {each:,.0f} bytes an item on disk, without the replica")
+    here = ts.Index.build(items, method="exact", threads=1)
+    true = here.search(users, K, exact=True)
+    found = {}
+    for setting, options in SETTINGS.items():
+        method = ts.Slots(options["budget"], options["max_slots"])
+        own = recall(here.search(users, K, method=method, threads=1).scores, true.scores).mean()
+        row = timed(index, users, n_single, true.scores, cluster, **options)
+        found[setting] = {**options, **row, "recall_in_process": float(own)}
+        print(f"  {setting:<9} {method!s:<30} {shown(row)}  in one process {own:.4f}")
+    few = users[: min(len(users), 100)]
+    row = timed(index, few, 20, true.scores[: len(few)], cluster, exact=True)
+    found["all scored"] = row
+    print(f"  {'exact':<9} {'all items, on the shards':<30} {shown(row)}")
+    index.drop()
+    return {
+        "set": name, "n_items": len(items), "n_factors": items.shape[1], "k": K, "shards": SHARDS, "replicas": REPLICAS,
+        "stored_per_second": loaded, "bytes_per_item": each, "found": found,
+    }  # fmt: skip
+
+
+def timed(
+    index: OpenSearchIndex,
+    users: np.ndarray,
+    n_single: int,
+    true_scores: np.ndarray,
+    cluster: opensearch_cluster.Cluster | None,
+    **options: object,
+) -> dict[str, float | None]:
+    """Recall, queries a second in one call, time of single ones, and CPU time of the nodes for a query."""
+
+    def ask(queries: np.ndarray) -> ts.SearchResult:
+        return index.search(queries, K, **options)  # type: ignore[arg-type]
+
+    for _ in range(3):  # until the nodes have compiled what they run
+        answers = ask(users)
+    before = cpu_seconds(cluster)
+    start = time.perf_counter()
+    ask(users)
+    seconds = time.perf_counter() - start
+    spent = cpu_seconds(cluster) - before
+    middle, slow = measure.middle_and_slow(measure.latencies({"": ask}, users[:n_single])[""])
+    return {
+        "recall": float(recall(answers.scores, true_scores).mean()),
+        "scored": float(answers.n_scored.mean()),
+        "queries_per_second": len(users) / seconds,
+        "median_ms": middle / 1000,
+        "slow_ms": slow / 1000,
+        "node_cpu_ms": None if cluster is None else 1000 * spent / len(users),
+    }
+
+
+def shown(row: dict[str, float | None]) -> str:
+    """A row of figures."""
+    spent = "" if row["node_cpu_ms"] is None else f", {row['node_cpu_ms']:.1f} ms of the nodes' CPUs each"
+    return (
+        f"recall {row['recall']:.4f}, {row['queries_per_second']:>5,.0f} queries/s{spent}; one by one "
+        f"{row['median_ms']:.1f} ms, 99% {row['slow_ms']:.1f} ms;"
+    )
+
+
+def cpu_seconds(cluster: opensearch_cluster.Cluster | None) -> float:
+    """CPU time that the nodes have used so far, where they are ours."""
+    if cluster is None:
+        return 0.0
+    ticks = 0
+    for node in cluster.nodes:
+        if node.process is not None:
+            numbers = Path(f"/proc/{node.process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(numbers[11]) + int(numbers[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()

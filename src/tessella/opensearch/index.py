@@ -1,0 +1,541 @@
+"""OpenSearchIndex: the front door to items in a cluster."""
+
+import re
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from opensearchpy import OpenSearch
+
+from tessella import _checks
+from tessella._kernels import levels_to_the_caller
+from tessella.index import DEFAULT_SCHEMA
+from tessella.jobs.progress import bar
+from tessella.mapping.schema import Schema
+from tessella.mapping.sparse_map import SparseMap
+from tessella.opensearch import fields, reindexing
+from tessella.opensearch.cluster import Cluster
+from tessella.opensearch.conditions import filter_of
+from tessella.opensearch.documents import item_ids, short_enough, texts_of
+from tessella.opensearch.filters import lists_of
+from tessella.opensearch.layout import Layout, Place
+from tessella.opensearch.searching import Search
+from tessella.opensearch.stats import Stats
+from tessella.opensearch.writing import Addition, Change, Removal, Replacement, WriteReport, write
+from tessella.recommend.attributes import Attributes
+from tessella.recommend.reading import named_columns
+from tessella.results import SearchResult
+from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+_LONGEST_NAME = 200  # of 255 bytes that the names of our indexes may have
+_PLUGIN = "opensearch-knn"
+_MOST_SHARDS = 1024
+
+
+class OpenSearchIndex:
+    """Items in a cluster of OpenSearch, sharded and replicated, searched by slots.
+
+    Every item is a document. Its slots are `rank_features`, so a search is a query of the inverted index, and the best
+    items by shared slots are then scored by their inner product on the shards. The same schema and budget find what
+    `Index.search(method=Slots(budget))` finds. Attributes are ordinary fields. Any number of clients may write and
+    search at once.
+
+    Parameters
+    ----------
+    client : opensearchpy.OpenSearch
+        How to reach the cluster. Name several of its nodes, so that requests go on when one is lost.
+    name : str
+        The alias that leads to the items. Lower case, as OpenSearch wants it.
+    schema : Schema, default None
+        How factors become sparse vectors, for `create`; None is that of the index, or for a new one Schema(Ternary(),
+        OneHot(), threshold=2.5, rotation="principal"). If it is given and the index is there, it must be that of the
+        index.
+    scoring : {"auto", "shards", "client"}, default "auto"
+        Where exact scores are computed: on the shards, which takes the k-NN plugin of OpenSearch; or in this process,
+        which reads the factors of as many items as the budget allows for every query, and takes several times as long.
+        "auto" is the shards, if the plugin was there when the index was made. Can change from client to client.
+    timeout : float, default 60.0
+        For how many seconds to repeat what fails for a reason that passes: a node that is lost, a manager to be
+        elected, a full queue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from opensearchpy import OpenSearch
+    >>> from tessella.opensearch import OpenSearchIndex
+    >>> client = OpenSearch(["http://127.0.0.1:9200", "http://127.0.0.1:9201"])
+    >>> index = OpenSearchIndex(client, "movies")
+    >>> index
+    OpenSearchIndex('movies')
+
+    What follows takes a cluster.
+
+    >>> index.create(shards=2, replicas=1, item_factors=np.eye(4))  # doctest: +SKIP
+    >>> index.add(np.eye(4), ids=[10, 11, 12, 13], refresh=True)  # doctest: +SKIP
+    WriteReport(n_written=4, missing=(), n_repeated=0)
+    >>> ids, scores = index.search([4.0, 3.0, 2.0, 1.0], k=2)  # doctest: +SKIP
+    >>> ids, scores  # doctest: +SKIP
+    (array([10, 11]), array([4., 3.], dtype=float32))
+    >>> index.remove([10], refresh=True)  # doctest: +SKIP
+    WriteReport(n_written=1, missing=(), n_repeated=0)
+    >>> index.search([4.0, 3.0, 2.0, 1.0], k=2).ids  # doctest: +SKIP
+    array([11, 12])
+    """
+
+    def __init__(
+        self,
+        client: OpenSearch,
+        name: str,
+        schema: Schema | None = None,
+        *,
+        scoring: Literal["auto", "shards", "client"] = "auto",
+        timeout: float = 60.0,
+    ) -> None:
+        if not isinstance(client, OpenSearch):
+            raise TypeError(f"client is a {type(client).__name__}, but must be an opensearchpy.OpenSearch.")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+            raise ValueError(
+                f"name is {name!r}, but must be a text of at most {_LONGEST_NAME} small letters, digits, '-', '_' and "
+                "'.', with a letter or digit in front."
+            )
+        if schema is not None and not isinstance(schema, Schema):
+            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+        self._schema = schema
+        self._scoring = _checks.one_of(scoring, "scoring", ("auto", "shards", "client"))
+        self._cluster = Cluster(client, name, _checks.number_at_least(timeout, "timeout", 0.0))
+
+    def create(
+        self,
+        shards: int = 1,
+        replicas: int = 1,
+        *,
+        item_factors: ArrayLike,
+        attributes: Any = None,
+        text_ids: bool = False,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        """Make the index. It stays empty: `add` stores items.
+
+        Returns when all copies of all shards are there, or warns if some are not.
+
+        Parameters
+        ----------
+        shards : int, default 1
+            In how many parts the items are kept. A part is searched by one thread at a time, and is best kept below
+            some tens of gigabytes. Can be changed by `reindex`.
+        replicas : int, default 1
+            How many copies there are of each shard beside the first, on other nodes. With 1, no node's loss loses an
+            item or stops a search. Each copy takes the space again, and adds to the queries a second.
+        item_factors : array_like of shape (n, n_factors)
+            Items, or a fair sample of some thousands, from which the schema learns its scale and axes.
+        attributes : dict, or table of pandas, polars or Arrow, default None
+            Columns of items, or of some, from which names and kinds of fields are learned; None for no attributes. The
+            kinds are those of `Recommender.build`. Whole numbers become long, floats float or double, texts keyword.
+        text_ids : bool, default False
+            Whether ids of items are texts. Otherwise they are whole numbers.
+        settings : dict, default None
+            Other settings of the index of OpenSearch, by name, such as {"index.refresh_interval": "5s"}.
+        """
+        n_shards = _checks.whole_number(shards, "shards", 1, _MOST_SHARDS)
+        n_replicas = _checks.whole_number(replicas, "replicas", 0)
+        _checks.true_or_false(text_ids, "text_ids")
+        _check_settings(settings)
+        factors = _item_factors(item_factors)
+        columns = _columns(attributes)
+        sparse_map = SparseMap(self._schema or DEFAULT_SCHEMA).fit(factors)
+        layout = Layout(sparse_map, columns, bool(text_ids), on_shards=False)
+        layout.meta()  # refuses what cannot be kept
+        if self._cluster.find() is not None:
+            raise ValueError(f"there is an index {self.name!r} already; search it, reindex() it, or drop() it first.")
+        layout = Layout(sparse_map, columns, bool(text_ids), on_shards=self._has_plugin())
+        place = reindexing.create(self._cluster, layout, n_shards, n_replicas, settings or {}, visible=True)
+        self._cluster.forget()
+        self._wait_for_copies(place)
+
+    def add(
+        self,
+        item_factors: ArrayLike,
+        ids: ArrayLike,
+        *,
+        attributes: Any = None,
+        refresh: bool = False,
+        progress: bool | None = None,
+    ) -> WriteReport:
+        """Store items. One that is there already is replaced.
+
+        Items are sent in parts; a part that fails for a reason that passes is sent again. After an interruption, repeat
+        the call.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n, n_factors)
+            Finite numbers.
+        ids : array_like of shape (n,)
+            Different whole numbers or texts, as the index has them. Texts have 1 to 512 bytes.
+        attributes : dict, or table of pandas, polars or Arrow, default None
+            Columns with a value for each item; needed if the index has attributes.
+        refresh : bool, default False
+            Whether searches are to see the items when this returns. Otherwise they do within a second, unless
+            "index.refresh_interval" says otherwise. Costs time, so refresh after many items.
+        progress : bool, default None
+            Whether to show a bar on stderr; None shows one if it is a terminal.
+
+        Returns
+        -------
+        report : WriteReport
+            How many items were written.
+
+        Raises
+        ------
+        WriteError
+            If some items were not written; its `report` and `failed` say which.
+        """
+        layout = self._place().layout
+        factors = _item_factors(item_factors, layout.n_factors)
+        checked = item_ids(ids, len(factors), layout)
+        values = _values(attributes, len(factors), layout, needed=True)
+        return self._write(Addition(texts_of(checked, layout), factors, values), checked, refresh, progress)
+
+    def update(
+        self,
+        item_factors: ArrayLike | None,
+        ids: ArrayLike,
+        *,
+        attributes: Any = None,
+        refresh: bool = False,
+        progress: bool | None = None,
+    ) -> WriteReport:
+        """Give items that are there other factors, other attributes, or both.
+
+        Parameters
+        ----------
+        item_factors : array_like of shape (n, n_factors), or None
+            Finite numbers; None leaves them as they are.
+        ids : array_like of shape (n,)
+            Different ids. Those that are not in the index fail, and the others are written.
+        attributes : dict, or table of pandas, polars or Arrow, default None
+            All columns, with a value for each item; None leaves them as they are.
+        refresh, progress
+            As for `add`.
+
+        Returns
+        -------
+        report : WriteReport
+            How many items were written.
+
+        Raises
+        ------
+        WriteError
+            If some items were not written; its `report` and `failed` say which.
+        """
+        layout = self._place().layout
+        if item_factors is None and attributes is None:
+            raise ValueError("item_factors and attributes are both None, so there is nothing to update.")
+        factors = None if item_factors is None else _item_factors(item_factors, layout.n_factors)
+        checked = item_ids(ids, None if factors is None else len(factors), layout)
+        values = _values(attributes, len(checked), layout, needed=False)
+        return self._write(Replacement(texts_of(checked, layout), factors, values), checked, refresh, progress)
+
+    def remove(self, ids: ArrayLike, *, refresh: bool = False, progress: bool | None = None) -> WriteReport:
+        """Remove items.
+
+        Parameters
+        ----------
+        ids : array_like of shape (n,)
+            Different ids. The report names those that were not there.
+        refresh, progress
+            As for `add`.
+
+        Returns
+        -------
+        report : WriteReport
+            How many items were removed, and which were missing.
+
+        Raises
+        ------
+        WriteError
+            If some items were not removed; its `report` and `failed` say which.
+        """
+        layout = self._place().layout
+        checked = item_ids(ids, None, layout)
+        return self._write(Removal(texts_of(checked, layout)), checked, refresh, progress)
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        budget: int | None = None,
+        max_slots: int | None = None,
+        exact: bool = False,
+        exclude: Any = None,
+        allow: Any = None,
+        where: Any = None,
+    ) -> SearchResult:
+        """Find each query's top k items by inner product.
+
+        Queries are sent a hundred at a time. Where slots find fewer than k items, all items that may answer are scored;
+        so they are where at most 256, or `budget`, may answer by `allow` or `where`.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, n_factors) or (n_factors,)
+            User factors.
+        k : int, default 10
+            How many items to return, from 1 to 10,000. Where there are fewer: id -1 (None for text ids) and score -inf.
+        budget : int, default None
+            How many items are scored for a query, on all shards together; at least k are. More finds more of the true
+            top k and takes longer. None is 40 for each of the k. At most 10,000 a shard.
+        max_slots : int, default None
+            How many of a query's slots are used, those with the largest values. More rank items better and take longer.
+            None is 24.
+        exact : bool, default False
+            Score all items that may answer, which takes time in proportion to their number.
+        exclude : ids, list of n_queries sequences of ids, or (matrix, column_ids), default None
+            Items that are no answer, such as those a user has seen. A flat sequence of ids is for all queries; a list
+            of sequences has one for each. A SciPy sparse matrix or a mask of bool comes with the ids of its columns.
+            Unknown ids are passed over.
+        allow : the same forms, default None
+            The only items that may be answers.
+        where : dict, default None
+            A condition on attributes, as for `Recommender.recommend`; the engine evaluates it.
+
+        Returns
+        -------
+        found : SearchResult
+            ids, scores, n_scored, certified; unpacks as ids, scores. Scores are inner products in float32, computed as
+            `Index` does. Higher scores first; among equal ones, the smaller id. `n_scored` is how many items were
+            scored at most. Nothing is certified. To a query of zeros any items answer, with a score of 0.
+        """
+        place = self._place()
+        layout = place.layout
+        array = _checks.numbers(queries, "queries")
+        single = array.ndim == 1
+        asked = _checks.all_factors(array[None] if single else array, "queries", layout.n_factors)
+        norms = short_enough(asked, "queries")
+        _checks.true_or_false(exact, "exact")
+        on_shards = self._on_shards(layout)
+        wanted = _checks.whole_number(k, "k", 1, place.window)
+        most = place.window * (place.n_shards if on_shards else 1)
+        usual = min(BUDGET_PER_ANSWER * wanted, most)
+        chosen = usual if budget is None else _checks.whole_number(budget, "budget", 1, most)
+        slots = MAX_SLOTS if max_slots is None else _checks.whole_number(max_slots, "max_slots", 1)
+        if where is not None:
+            filter_of(where, layout.columns)  # has the sentences
+        found = Search(
+            self._cluster,
+            asked,
+            norms,
+            wanted,
+            max(chosen, wanted),
+            min(slots, layout.n_factors),
+            on_shards,
+            None if exclude is None else lists_of(exclude, "exclude", len(asked), layout),
+            None if allow is None else lists_of(allow, "allow", len(asked), layout),
+            where,
+        ).answered(exact=bool(exact))
+        return SearchResult(*(array[0] for array in found.arrays().values())) if single else found
+
+    def reindex(
+        self,
+        *,
+        schema: Schema | None = None,
+        item_factors: ArrayLike | None = None,
+        shards: int | None = None,
+        replicas: int | None = None,
+        settings: dict[str, Any] | None = None,
+        restart: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        """Fit the index anew, or change its schema or shards, while searches and changes go on.
+
+        Items are copied to another index of OpenSearch, which then takes the first one's place; that takes the space
+        twice for a while. Items that change meanwhile are copied again. At the end, changes wait for a moment; none is
+        lost. If it fails or is interrupted, the index is as it was.
+
+        Parameters
+        ----------
+        schema : Schema, default None
+            How factors become sparse vectors from now on; None keeps the schema.
+        item_factors : array_like of shape (n, n_factors), default None
+            Items, or a sample, from which the schema learns its scale and axes; None takes up to 50,000 from the index.
+        shards, replicas : int, default None
+            As for `create`; None keeps their number.
+        settings : dict, default None
+            Other settings of the new index of OpenSearch; those of the old one are not taken over.
+        restart : bool, default False
+            Whether to drop what an earlier call has left that was killed, and begin anew. Without it, a call is refused
+            while another may be under way.
+        progress : bool, default None
+            Whether to show a bar on stderr; None shows one if it is a terminal.
+        """
+        n_shards = None if shards is None else _checks.whole_number(shards, "shards", 1, _MOST_SHARDS)
+        n_replicas = None if replicas is None else _checks.whole_number(replicas, "replicas", 0)
+        _checks.true_or_false(restart, "restart")
+        _check_settings(settings)
+        if schema is not None and not isinstance(schema, Schema):
+            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+        self._cluster.forget()
+        old = self._place()
+        factors = None if item_factors is None else _item_factors(item_factors, old.layout.n_factors)
+        if restart:
+            reindexing.abandon(self._cluster)
+            old = self._place()
+        elif old.journal is not None:
+            raise reindexing.under_way(self._cluster)
+
+        def make() -> Place:
+            wanted = old.layout.schema if schema is None else schema
+            fitted = SparseMap(wanted)
+            fitted.fit(reindexing.sample(self._cluster, old) if factors is None else factors)
+            return reindexing.create(
+                self._cluster,
+                Layout(fitted, old.layout.columns, old.layout.text_ids, self._has_plugin()),
+                old.n_shards if n_shards is None else n_shards,
+                old.n_replicas if n_replicas is None else n_replicas,
+                settings or {},
+                visible=False,
+            )
+
+        with bar(self.stats().n_items, "Copying", shown=progress) as moved:
+            reindexing.reindex(self._cluster, old, make, moved)
+
+    def refresh(self) -> None:
+        """Let searches see all that was written so far."""
+        client = self._cluster.client
+        self._cluster.at_place(lambda place: client.indices.refresh(index=place.index))
+
+    def stats(self) -> Stats:
+        """How many items there are, how much space they take, and how the cluster fares."""
+        client = self._cluster.client
+
+        def ask(place: Place) -> Stats:
+            said = client.indices.stats(index=place.index, metric="docs,store")["_all"]
+            health = client.cluster.health(index=place.index)["status"]
+            documents = said["primaries"].get("docs", {"count": 0, "deleted": 0})
+            return Stats(
+                place.index,
+                health,
+                documents["count"],
+                documents["deleted"],
+                place.n_shards,
+                place.n_replicas,
+                said["primaries"].get("store", {}).get("size_in_bytes", 0),
+                said["total"].get("store", {}).get("size_in_bytes", 0),
+                place.journal is not None,
+            )
+
+        self._cluster.forget()
+        return self._cluster.at_place(ask)
+
+    def drop(self) -> None:
+        """Delete the index with all its items."""
+        self._place()
+        reindexing.drop(self._cluster, reindexing.own_indexes(self._cluster))
+        self._cluster.forget()
+
+    @property
+    def name(self) -> str:
+        """The alias that leads to the items."""
+        return self._cluster.name
+
+    @property
+    def schema(self) -> Schema:
+        """How factors become sparse vectors."""
+        return self._place().layout.schema
+
+    @property
+    def n_factors(self) -> int:
+        """How many coordinates a factor has."""
+        return self._place().layout.n_factors
+
+    def __repr__(self) -> str:
+        return f"OpenSearchIndex({self.name!r})"
+
+    def _place(self) -> Place:
+        """Where the items are; when that is first asked, the schema that was given must be that of the index."""
+        place = self._cluster.place()
+        given, self._schema = self._schema, None
+        if given is not None and given != place.layout.schema:
+            self._schema = given
+            raise ValueError(
+                f"the index {self.name!r} has the schema {place.layout.schema}, but {given} was given; leave it out, "
+                "or change it with reindex(schema=)."
+            )
+        return place
+
+    def _write(self, change: Change, ids: NDArray[Any], refresh: bool, progress: bool | None) -> WriteReport:
+        _checks.true_or_false(refresh, "refresh")
+        with bar(len(ids), "Writing", shown=progress) as moved:
+            report = write(self._cluster, change, ids.tolist(), moved)
+        if refresh:
+            self.refresh()
+        return report
+
+    def _has_plugin(self) -> bool:
+        """Whether all nodes have the k-NN plugin; without it, scores are computed by clients."""
+        client = self._cluster.client
+        listed = self._cluster.patiently(lambda: client.cat.plugins(params={"format": "json", "h": "name,component"}))
+        nodes = self._cluster.patiently(lambda: client.cat.nodes(params={"format": "json", "h": "name"}))
+        having = {plugin["name"] for plugin in listed if plugin["component"] == _PLUGIN}
+        return {node["name"] for node in nodes} <= having
+
+    def _on_shards(self, layout: Layout) -> bool:
+        if self._scoring == "shards" and not layout.on_shards:
+            raise ValueError(
+                "scoring is 'shards', but the index was made without the k-NN plugin of OpenSearch; install it and "
+                "reindex(), or pass scoring='client'."
+            )
+        return layout.on_shards and self._scoring != "client"
+
+    def _wait_for_copies(self, place: Place) -> None:
+        """Wait for all copies of all shards: an item of which there is one copy is lost with its node."""
+        answer = self._cluster.health(place.index, "green")
+        if answer["status"] != "green":
+            warnings.warn(
+                f"the index {self.name!r} is {answer['status']}: {answer['unassigned_shards']} of its "
+                f"{place.n_shards * (1 + place.n_replicas)} shards and copies have no node; with fewer nodes than "
+                "copies of a shard, pass fewer replicas.",
+                UserWarning,
+                stacklevel=levels_to_the_caller(),
+            )
+
+
+def _item_factors(given: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
+    factors = _checks.item_factors(given, n_factors)
+    short_enough(factors, "item_factors")
+    return factors
+
+
+def _columns(attributes: Any) -> Attributes:
+    """Names and kinds of the columns that a caller passed, in attributes of one item that is made up."""
+    if attributes is None:
+        return Attributes({}, 1)
+    named = dict(named_columns(attributes, "attributes"))
+    fields.check_names(named)
+    n = len(next(iter(named.values()))) if named else 1
+    return fields.of_description(fields.described(Attributes.of(attributes, n)))
+
+
+def _values(attributes: Any, n: int, layout: Layout, *, needed: bool) -> list[fields.Values] | None:
+    """The attributes that a caller passed, item by item."""
+    names = layout.columns.names
+    if attributes is None:
+        if needed and names:
+            raise ValueError(
+                f"attributes are missing, but items in the index have {', '.join(names)}; pass columns with None where "
+                "nothing is known."
+            )
+        return None
+    if not names:
+        raise ValueError(
+            "attributes were passed, but the index was made without any; make it with create(attributes=)."
+        )
+    return fields.read(attributes, n, layout.columns)
+
+
+def _check_settings(settings: object) -> None:
+    if settings is not None and not isinstance(settings, dict):
+        raise TypeError(f"settings is a {type(settings).__name__}, but must be a dict.")
