@@ -137,8 +137,8 @@ class Store:
         Parameters
         ----------
         path : str or path
-            The file, on a local disk. Files with its name and ``-wal``, ``-shm``, ``.writer`` or ``.snapshot`` belong to
-            it.
+            The file, on a local disk. Files with its name and ``-wal``, ``-shm``, ``.writer`` or ``.snapshot`` are part
+            of it.
         read_only : bool, default False
             Whether to read only. There is one writer at a time, and any number of readers; see `follow`.
         risk_power_loss : bool, default False
