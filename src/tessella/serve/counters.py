@@ -1,7 +1,7 @@
 """Counters: requests and latencies of all workers, in one file that they share by memory map.
 
-Each worker writes its own part, so nothing is lost or locked, and the parts are added up when somebody asks. A worker that
-is started again goes on with the part of the one before.
+Each worker writes its own part, so nothing is lost or locked, and the parts are added up when somebody asks. A worker
+that is started again goes on with the part of the one before.
 """
 
 import bisect

@@ -114,7 +114,7 @@ class PutItems(Struct, forbid_unknown_fields=True):
 class UserBody(Struct, forbid_unknown_fields=True):
     """A user to add or change, whose id is in the path."""
 
-    factors: Vector | list[Vector] | None = None
+    factors: list[float | Vector] | None = None
     liked: list[Id] | None = None
     seen: list[Id] | None = None
     weights: list[float] | None = None
@@ -125,7 +125,7 @@ class UserOne(Struct, forbid_unknown_fields=True):
     """A user to add or change."""
 
     id: Id
-    factors: Vector | list[Vector] | None = None
+    factors: list[float | Vector] | None = None
     liked: list[Id] | None = None
     seen: list[Id] | None = None
     weights: list[float] | None = None
@@ -277,7 +277,7 @@ class User(Struct):
     generation: str
     version: int
     id: Id
-    factors: Vector | list[Vector] | None
+    factors: list[float | Vector] | None
     seen: list[Id] | None
     weights: list[float] | None
     titles: list[str | None] | None
@@ -382,6 +382,7 @@ class Stats(Struct):
     memory: dict[str, int]
     nbytes: int
     plan: str | None
+    plan_details: str | None
     stale: bool
     titled: bool
     attributes: list[Column]

@@ -79,7 +79,9 @@ def _operation(route: Route) -> dict[str, Any]:
         if route.arrow:
             content[ARROW] = {}
         made["requestBody"] = {"required": True, "content": content}
-    responses = {"200": _response(_ref(route.answer), "The answer.") if route.answer else {"description": "Done."}}
+    responses: dict[str, Any] = {
+        "200": _response(_ref(route.answer), "The answer.") if route.answer else {"description": "Done."}
+    }
     if route.arrow and not route.writes:
         responses["200"]["content"][ARROW] = {}
     for status in sorted({*ALWAYS, 400, *route.statuses}):

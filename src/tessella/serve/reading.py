@@ -105,7 +105,7 @@ class Reading:
         if not found:
             raise KeyError(f"there is no user with id {user!r}.")
         (row,) = found
-        factors = None
+        factors: Any = None
         if row.factors is not None:
             vectors = np.frombuffer(row.factors, "<f4")
             width = vectors.size if edition is None else edition.n_factors
@@ -162,7 +162,8 @@ class Reading:
             user_ids=None if users is None else ("texts" if users.ids.dtype.kind == "U" else "whole numbers"),
             memory={} if held is None else held.memory,
             nbytes=0 if held is None else held.nbytes,
-            plan=None if held is None else str(held.plan),
+            plan=None if held is None else str(held.plan).partition("\n")[0],
+            plan_details=None if held is None else str(held.plan),
             stale=held is not None and bool(held.plan.stale),
             titled=edition is not None and edition.titled,
             attributes=columns,

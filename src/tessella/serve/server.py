@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,42 +118,52 @@ class _Supervisor:
         """Until a signal comes."""
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ending.set)
-        with contextlib.ExitStack() as stack:
-            writing = server = None
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, ending.set)
+        async with contextlib.AsyncExitStack() as stack:
             if self._settings.writable:
-                store = stack.enter_context(_opened(self._path, self._settings))
-                if store.live is not None:
-                    store.snapshot()  # which workers share
-                threads = Threads(self._settings.max_waiting)
-                writing = Writing(store, self._settings, threads)
-                self._handlers = {route.name: getattr(writing, route.name) for route in ROUTES if route.writes}
-                server = await asyncio.start_unix_server(self._answer, self._folder / "writer", limit=_LIMIT)
+                await stack.enter_async_context(self._writer())
             for number in range(self._settings.workers):
                 self._start(number)
             ready()
             while not ending.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), _LOOK_EVERY)
-                for number, process in self._processes.items():
-                    if not process.is_alive() and not ending.is_set():
-                        warnings.warn(
-                            f"worker {number} ended with {process.exitcode}; it is started again.", stacklevel=1
-                        )
-                        self._start(number)
-            for process in self._processes.values():
-                process.terminate()
-            until = time.monotonic() + GRACE + 5
-            for process in self._processes.values():
-                await asyncio.to_thread(process.join, max(0.1, until - time.monotonic()))
-                if process.is_alive():
-                    process.kill()
-            if server is not None:
+                self._start_again(ending)
+            await self._end()
+
+    @contextlib.asynccontextmanager
+    async def _writer(self) -> AsyncIterator[None]:
+        """Make changes for workers, as long as the block lasts."""
+        with _opened(self._path, self._settings) as store:
+            if store.live is not None:
+                store.snapshot()  # which workers share
+            threads = Threads(self._settings.max_waiting)
+            writing = Writing(store, self._settings, threads)
+            self._handlers = {route.name: getattr(writing, route.name) for route in ROUTES if route.writes}
+            server = await asyncio.start_unix_server(self._answer, self._folder / "writer", limit=_LIMIT)
+            try:
+                yield
+            finally:
                 server.close()
-            if writing is not None:
                 await asyncio.to_thread(writing.close)
                 threads.close()
+
+    def _start_again(self, ending: asyncio.Event) -> None:
+        for number, process in list(self._processes.items()):
+            if not process.is_alive() and not ending.is_set():
+                warnings.warn(f"worker {number} ended with {process.exitcode}; it is started again.", stacklevel=1)
+                self._start(number)
+
+    async def _end(self) -> None:
+        """Let workers finish what they accepted."""
+        for process in self._processes.values():
+            process.terminate()
+        until = time.monotonic() + GRACE + 5
+        for process in self._processes.values():
+            await asyncio.to_thread(process.join, max(0.1, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
 
     def _start(self, number: int) -> None:
         arguments = (self._path, self._settings, self._listening, self._folder, number)
@@ -166,7 +176,8 @@ class _Supervisor:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 name, *parts, left = msgspec.msgpack.decode(await _read(reader))
-                call = Call(*parts, deadline=time.monotonic() + left)
+                call = Call(*parts)
+                call.deadline = time.monotonic() + left
                 try:
                     made = await self._handlers[name](call)
                 except Exception as error:  # noqa: BLE001 - the worker is told
