@@ -240,7 +240,7 @@ class Answering:
         cursor = parts[0].next if pages and parts else None
         arrow = ARROW in call.accept
         lists: list[dict[str, Any]] = []
-        names = [named] if parts and parts[0].ids.ndim == 1 else named
+        names = [named] if named is not None and parts and parts[0].ids.ndim == 1 else named
         for part in parts:
             single = part.ids.ndim == 1
             rows = zip(
