@@ -29,7 +29,12 @@ SEEN = [[0, 1], [], [2], [3, 4, 39], [], [5], [], [], []]
 
 
 def fill(path, **others):
-    parts = {"seen": SEEN, "attributes": MOVIES, "signals": SIGNALS, "payload": [{"poster": f"{n}.jpg"} for n in range(60)]}
+    parts = {
+        "seen": SEEN,
+        "attributes": MOVIES,
+        "signals": SIGNALS,
+        "payload": [{"poster": f"{n}.jpg"} for n in range(60)],
+    }
     with Store.open(path) as store:
         store.publish(ITEMS, USERS, name="first", **parts | others)
     return path

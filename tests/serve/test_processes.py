@@ -63,7 +63,10 @@ def test_sigterm_ends_a_service_gracefully(tmp_path):
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert second.returncode == 1
-        assert re.fullmatch(rf"tessella: .*c.db is open for writing in process {process.pid}, and a store has one writer; .*\n", second.stderr)
+        assert re.fullmatch(
+            rf"tessella: .*c.db is open for writing in process {process.pid}, and a store has one writer; .*\n",
+            second.stderr,
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         assert process.stderr.read() == ""
@@ -132,7 +135,9 @@ def test_a_worker_that_dies_is_started_again(tmp_path):
 
 def test_what_cannot_be_served_is_one_sentence(tmp_path):
     def said(*arguments):
-        ran = subprocess.run([sys.executable, "-m", "tessella", "serve", *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+        ran = subprocess.run(
+            [sys.executable, "-m", "tessella", "serve", *arguments], capture_output=True, text=True, check=False
+        )  # noqa: S603
         assert ran.returncode == 1, ran.stdout
         return ran.stderr
 
@@ -143,7 +148,9 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
     assert "tokens are needed" in said(str(foreign), "--host", "0.0.0.0")  # noqa: S104
     with serving(fill(tmp_path / "c.db")) as (_, address):
         port = address.rsplit(":", 1)[1]
-        assert f"127.0.0.1:{port} cannot be listened at: address already in use" in said(str(tmp_path / "c.db"), "--port", port)
+        assert f"127.0.0.1:{port} cannot be listened at: address already in use" in said(
+            str(tmp_path / "c.db"), "--port", port
+        )
 
 
 def test_acknowledged_changes_survive_kill_9_again_and_again(tmp_path):
@@ -198,7 +205,9 @@ def test_acknowledged_changes_survive_kill_9_again_and_again(tmp_path):
             ids = store.recommender.item_ids.tolist()
             assert sorted(ids) == sorted([*range(60), *found])
             if found:
-                scores = store.recommender.recommend(np.full(6, 1 / 6, np.float32), k=len(ids), exact=True, exclude_seen=False)
+                scores = store.recommender.recommend(
+                    np.full(6, 1 / 6, np.float32), k=len(ids), exact=True, exclude_seen=False
+                )
                 for item, score in zip(scores.ids.tolist(), scores.scores.tolist(), strict=True):
                     if item in found:
                         assert score == pytest.approx(found[item].payload["value"], rel=1e-5)

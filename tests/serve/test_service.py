@@ -127,7 +127,9 @@ def test_pages_and_variety(reader):
     long = asked(reader, user=1, k=6, exact=True)
     assert long["next"] is None
     assert first["lists"][0]["ids"] + second["lists"][0]["ids"] == long["lists"][0]["ids"]
-    assert "cursor of a list for other users" in problem(reader.post("/v1/recommend", json={"user": 2, "after": first["next"]}), 422)
+    assert "cursor of a list for other users" in problem(
+        reader.post("/v1/recommend", json={"user": 2, "after": first["next"]}), 422
+    )
     assert "damaged" in problem(reader.post("/v1/recommend", json={"user": 2, "after": "x"}), 422)
     import tessella as ts  # noqa: PLC0415
 
@@ -148,7 +150,9 @@ def test_similar_and_explain(reader):
     found = asked(reader, "similar", item=5, k=3, fields=["title"])
     assert found["lists"][0]["ids"] == model().similar(5, k=3).ids.tolist()
     assert found["lists"][0]["item"] == 5
-    assert len(asked(reader, "similar", items=[5, 6], k=3, metric="inner product", where={"adult": False})["lists"]) == 2
+    assert (
+        len(asked(reader, "similar", items=[5, 6], k=3, metric="inner product", where={"adult": False})["lists"]) == 2
+    )
     best = asked(reader, user=3, k=1)["lists"][0]["ids"][0]
     told = asked(reader, "explain", user=3, item=best, boosts={"popularity": 0.01})
     reason = model().explain(3, item=best, boosts={"popularity": 0.01})
@@ -202,7 +206,9 @@ def test_bad_requests_are_refused_in_the_librarys_sentences(reader, case):
 def test_statuses_of_addresses_methods_and_types(reader):
     assert "nothing at this address" in problem(reader.get("/v1/none"), 404)
     assert "no such method" in problem(reader.get("/v1/recommend"), 405)
-    assert "must be application/json" in problem(reader.post("/v1/recommend", content=b"{}", headers={"content-type": "text/plain"}), 415)
+    assert "must be application/json" in problem(
+        reader.post("/v1/recommend", content=b"{}", headers={"content-type": "text/plain"}), 415
+    )
     assert problem(reader.post("/v1/explain", content=b"{}"), 415)
     assert "read-only; start it with --writable" in problem(reader.put("/v1/items/1", json={}), 403)
     assert "there is no item with id 99" in problem(reader.get("/v1/items/99"), 404)
@@ -211,15 +217,24 @@ def test_statuses_of_addresses_methods_and_types(reader):
 
 
 def test_a_time_limit_is_kept(reader):
-    users = {"users": [n % 9 for n in range(1000)], "k": 60, "exact": True, "diversify": {"weight": 0.5, "candidates": 60}}
+    users = {
+        "users": [n % 9 for n in range(1000)],
+        "k": 60,
+        "exact": True,
+        "diversify": {"weight": 0.5, "candidates": 60},
+    }
     answered = reader.post("/v1/recommend", json=users, headers={"tessella-timeout-ms": "1"})
     assert "the time limit passed" in problem(answered, 504)
-    assert "must be a whole number above 0" in problem(reader.post("/v1/recommend", json={"user": 1}, headers={"tessella-timeout-ms": "soon"}), 422)
+    assert "must be a whole number above 0" in problem(
+        reader.post("/v1/recommend", json={"user": 1}, headers={"tessella-timeout-ms": "soon"}), 422
+    )
 
 
 def test_hosts_and_origins_of_others_are_refused(reader):
     assert "for this machine only" in problem(reader.get("/v1/stats", headers={"host": "evil.example"}), 400)
-    assert "another origin" in problem(reader.post("/v1/recommend", json={"user": 1}, headers={"origin": "http://evil.example"}), 403)
+    assert "another origin" in problem(
+        reader.post("/v1/recommend", json={"user": 1}, headers={"origin": "http://evil.example"}), 403
+    )
     own = {"origin": str(reader.base_url).rstrip("/")}
     assert reader.post("/v1/recommend", json={"user": 1}, headers=own).status_code == 200
 
@@ -276,14 +291,21 @@ def test_stats_say_what_the_console_needs(reader):
 
 def test_items_come_change_and_go(client):
     known = {"title": "New", "genres": ["drama"]}
-    body = {"factors": (50 * USERS[4]).tolist(), "attributes": known, "signals": {"popularity": 1, "fresh": "1970-02-01"}, "payload": {"poster": "n.jpg"}}
+    body = {
+        "factors": (50 * USERS[4]).tolist(),
+        "attributes": known,
+        "signals": {"popularity": 1, "fresh": "1970-02-01"},
+        "payload": {"poster": "n.jpg"},
+    }
     told = client.put("/v1/items/1000", json=body).json()
     assert (told["added"], told["updated"]) == (1, 0)
     found = asked(client, user=4, k=1, fields=["title", "poster"])
     assert found["lists"][0]["ids"] == [1000]
     assert found["lists"][0]["fields"] == [{"title": "New", "poster": "n.jpg"}]
     assert found["version"] == told["version"]
-    told = client.put("/v1/items", json={"items": [{"id": 1000, "attributes": {"year": 2001}}, {"id": 7, "factors": [0.0] * 6}]}).json()
+    told = client.put(
+        "/v1/items", json={"items": [{"id": 1000, "attributes": {"year": 2001}}, {"id": 7, "factors": [0.0] * 6}]}
+    ).json()
     assert (told["added"], told["updated"]) == (0, 2)
     item = client.get("/v1/items/1000").json()
     assert item["attributes"] == known | {"year": 2001}
@@ -326,9 +348,16 @@ def test_users_come_change_and_go(client):
     user = client.get("/v1/users/77").json()
     assert user["seen"] == [1, 2]
     assert user["titles"] == ["Movie 1", "Movie 2"]
-    assert client.put("/v1/users", json={"users": [{"id": 77, "seen": []}, {"id": 78, "liked": [3, 4]}]}).json()["updated"] == 1
+    assert (
+        client.put("/v1/users", json={"users": [{"id": 77, "seen": []}, {"id": 78, "liked": [3, 4]}]}).json()["updated"]
+        == 1
+    )
     assert 1 in asked(client, user=77, k=60)["lists"][0]["ids"]
-    assert client.get("/v1/users?query=7").json()["users"] == [{"id": 7, "n_seen": 0}, {"id": 77, "n_seen": 0}, {"id": 78, "n_seen": 0}]
+    assert client.get("/v1/users?query=7").json()["users"] == [
+        {"id": 7, "n_seen": 0},
+        {"id": 77, "n_seen": 0},
+        {"id": 78, "n_seen": 0},
+    ]
     assert client.delete("/v1/users/77").json()["removed"] == 1
     assert "there is no user with id 77" in problem(client.post("/v1/recommend", json={"user": 77}), 404)
     assert "there is no user with id 77" in problem(client.delete("/v1/users/77"), 404)
@@ -337,9 +366,19 @@ def test_users_come_change_and_go(client):
 
 def test_generations_are_made_filled_published_compared_and_gone_back_to(client):
     assert client.put("/v1/generations/next", json={"like": "first"}).status_code == 200
-    assert "there is a generation 'next' already" in problem(client.put("/v1/generations/next", json={"n_factors": 3}), 409)
+    assert "there is a generation 'next' already" in problem(
+        client.put("/v1/generations/next", json={"n_factors": 3}), 409
+    )
     assert "holds no items yet" in problem(client.post("/v1/generations/next/publish"), 409)
-    items = [{"id": n, "factors": (-ITEMS[n]).tolist(), "attributes": {"title": f"New {n}"}, "signals": {"popularity": 0, "fresh": 0}} for n in range(60)]
+    items = [
+        {
+            "id": n,
+            "factors": (-ITEMS[n]).tolist(),
+            "attributes": {"title": f"New {n}"},
+            "signals": {"popularity": 0, "fresh": 0},
+        }
+        for n in range(60)
+    ]
     assert client.put("/v1/items", json={"items": items, "generation": "next"}).json()["added"] == 60
     users = [{"id": n, "factors": USERS[n].tolist()} for n in range(9)]
     assert client.put("/v1/users", json={"users": users, "generation": "next"}).json()["added"] == 9
@@ -427,7 +466,9 @@ def test_arrow_both_ways(client):
     assert table.schema.metadata[b"generation"] == b"first"
     table = post(stream({"vector": USERS.tolist()}, request=json.dumps({"k": 3})))
     assert table.column("ids").to_pylist() == model().recommend(USERS, k=3).ids.tolist()
-    assert "no Arrow stream" in problem(client.post("/v1/recommend", content=b"x", headers={"content-type": ARROW}), 400)
+    assert "no Arrow stream" in problem(
+        client.post("/v1/recommend", content=b"x", headers={"content-type": ARROW}), 400
+    )
     columns = {"id": [1, 2], "factors": ITEMS[:2].tolist(), "payload": ['{"a": 1}', None]}
     put = client.put("/v1/items", content=stream(columns), headers={"content-type": ARROW})
     assert put.json()["updated"] == 2, put.text
@@ -446,15 +487,23 @@ def test_limits_hold_where_fields_are_left_out(tmp_path):
         assert len(asked(client, user=1)["lists"][0]["ids"]) == 4
         assert "--max-k" in problem(client.post("/v1/recommend", json={"user": 1, "k": 5}), 413)
         assert "--max-batch" in problem(client.post("/v1/recommend", json={"users": [1, 2, 3]}), 413)
-        assert "--max-filter" in problem(client.post("/v1/recommend", json={"user": 1, "exclude": [1, 2], "allow": [3, 4]}), 413)
-        assert "--max-body" in problem(client.post("/v1/recommend", content=b" " * 3_000, headers={"content-type": "application/json"}), 413)
+        assert "--max-filter" in problem(
+            client.post("/v1/recommend", json={"user": 1, "exclude": [1, 2], "allow": [3, 4]}), 413
+        )
+        assert "--max-body" in problem(
+            client.post("/v1/recommend", content=b" " * 3_000, headers={"content-type": "application/json"}), 413
+        )
 
         def chunks():
             for _ in range(30):
                 yield b" " * 100
 
-        assert "--max-body" in problem(client.post("/v1/recommend", content=chunks(), headers={"content-type": "application/json"}), 413)
-        assert "--max-body" in problem(client.put("/v1/items", content=chunks(), headers={"content-type": "application/json"}), 413)
+        assert "--max-body" in problem(
+            client.post("/v1/recommend", content=chunks(), headers={"content-type": "application/json"}), 413
+        )
+        assert "--max-body" in problem(
+            client.put("/v1/items", content=chunks(), headers={"content-type": "application/json"}), 413
+        )
         assert asked(client, user=1)["lists"]
 
 
@@ -536,7 +585,9 @@ def test_what_was_accepted_is_finished_before_the_end(tmp_path):
     answers = []
     with running(path) as client:
         body = {"users": [n % 9 for n in range(1000)], "k": 50, "diversify": {"weight": 0.5, "candidates": 60}}
-        thread = threading.Thread(target=lambda: answers.append(httpx.post(f"{client.base_url}/v1/recommend", json=body, timeout=60)))
+        thread = threading.Thread(
+            target=lambda: answers.append(httpx.post(f"{client.base_url}/v1/recommend", json=body, timeout=60))
+        )
         thread.start()
         time.sleep(0.1)
     thread.join()

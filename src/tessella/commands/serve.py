@@ -1,6 +1,9 @@
 """Serve: the commands that put a store behind HTTP."""
 
+import enum
 import importlib.util
+import os
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,3 +94,38 @@ def check_installed() -> None:
     missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(f"serving needs {', '.join(missing)}; install it with: pip install 'tessella[serve]'")
+
+
+class Movies(enum.StrEnum):
+    """What `tessella demo` can show."""
+
+    MOVIELENS = "movielens"
+    MADE_UP = "made-up"
+
+
+def demo(
+    what: Annotated[Movies, typer.Argument(metavar="[movielens|made-up]", help="Which movies.")] = Movies.MADE_UP,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A folder that holds ml-100k, for movielens.", show_default=False),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Where to keep the store; without, it goes when the demo ends.", show_default=False
+        ),
+    ] = None,
+    port: PORT = 8000,
+) -> None:
+    """Train a small model of movies, and serve it with the console in the browser."""
+    settings = _settings(None, port=port, writable=True)
+    from tessella.serve import demo as movies  # noqa: PLC0415 - an extra
+
+    named = data or os.environ.get("TESSELLA_DATA")
+    if what is Movies.MOVIELENS and named is None:
+        raise ValueError("--data is missing; name a folder that holds ml-100k, or set TESSELLA_DATA.")
+    shown = movies.movielens(Path(str(named))) if what is Movies.MOVIELENS else movies.made_up()
+    with tempfile.TemporaryDirectory(prefix="tessella-demo-") as folder:
+        path = Path(folder) / "movies.db" if store is None else store
+        movies.fill(path, shown, typer.echo)
+        run(path, settings)

@@ -242,15 +242,10 @@ class Answering:
         lists: list[dict[str, Any]] = []
         names = [named] if named is not None and parts and parts[0].ids.ndim == 1 else named
         for part in parts:
-            single = part.ids.ndim == 1
-            rows = zip(
-                [part.ids.tolist()] if single else part.ids.tolist(),
-                [part.scores.tolist()] if single else part.scores.tolist(),
-                np.atleast_1d(part.n_scored).tolist(),
-                np.atleast_1d(part.certified).tolist(),
-                strict=True,
-            )
-            for ids, scores, scored, certified in rows:
+            columns = [array.tolist() for array in (part.ids, part.scores, part.n_scored, part.certified)]
+            if part.ids.ndim == 1:
+                columns = [[column] for column in columns]
+            for ids, scores, scored, certified in zip(*columns, strict=True):
                 if scores and scores[-1] == -math.inf:
                     left = sum(score > -math.inf for score in scores)
                     ids, scores = ids[:left], scores[:left]  # noqa: PLW2901

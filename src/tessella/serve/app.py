@@ -38,6 +38,7 @@ OPEN = {"/livez", "/readyz", "/healthz", "/docs", "/openapi.json"}  # need no to
 TOO_LATE = 0.25  # seconds that the event loop may lag before requests are sent away
 MOST_ACTIVE = 2_048  # requests at a time
 _LOOK_EVERY = 0.05
+_MOST_NAMES = 64  # of this machine, that are kept
 OTHERS = ("other", "console", "docs", "health", "metrics")
 NAMES = [*OTHERS, *(f"{route.method} {route.path}" for route in ROUTES)]
 _PAGES = (
@@ -99,6 +100,7 @@ class Service:
             if route.path in ("/v1/recommend", "/v1/similar", "/v1/explain")
         }
         self._closed_host = is_loopback(settings.host) and not settings.tokens.any
+        self._own_names: set[bytes | None] = set()  # hosts that were checked
         self._lag = 0.0
         self._active = 0
         self._ready = False
@@ -316,10 +318,8 @@ class Service:
 
     def _admit(self, path: str, method: str, headers: dict[bytes, bytes]) -> None:
         """Refuse what may not come in, or cannot be taken now."""
-        if self._closed_host:
-            host = headers.get(b"host", b"").decode("latin-1")
-            if not is_loopback(re.sub(r":\d+$", "", host)):
-                raise Problem(400, f"the service is for this machine only, but the host asked for is {host!r}.")
+        if self._closed_host and headers.get(b"host") not in self._own_names:
+            self._check_host(headers.get(b"host", b""))
         origin = headers.get(b"origin")
         if origin is not None and origin.split(b"//")[-1] != headers.get(b"host") and method != "GET":
             raise Problem(403, "a page of another origin may not ask this service.")
@@ -338,6 +338,14 @@ class Service:
             raise Problem(503, "the service is shutting down.", {"Retry-After": "5"})
         if self._lag > TOO_LATE or self._active > MOST_ACTIVE:
             raise Problem(429, "too much is going on; try again in a second.", {"Retry-After": "1"})
+
+    def _check_host(self, host: bytes) -> None:
+        """Refuse a host that is not this machine: a page of another might have led a browser here."""
+        name = host.decode("latin-1")
+        if not is_loopback(re.sub(r":\d+$", "", name)):
+            raise Problem(400, f"the service is for this machine only, but the host asked for is {name!r}.")
+        if len(self._own_names) < _MOST_NAMES:
+            self._own_names.add(host)
 
     def _deadline(self, headers: dict[bytes, bytes]) -> float:
         own = headers.get(b"tessella-timeout-ms")

@@ -166,7 +166,7 @@ class _Supervisor:
                 process.kill()
 
     def _start(self, number: int) -> None:
-        arguments = (self._path, self._settings, self._listening, self._folder, number)
+        arguments = (self._path, self._settings, self._listening, self._folder, number, os.getpid())
         process = self._spawn.Process(target=_work, args=arguments, daemon=True)
         process.start()
         self._processes[number] = process
@@ -232,10 +232,9 @@ class _Forwarding:
             writer.close()
 
 
-def _work(path: Path, settings: Settings, listening: socket.socket, folder: Path, number: int) -> None:
+def _work(path: Path, settings: Settings, listening: socket.socket, folder: Path, number: int, parent: int) -> None:
     """One worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
-    parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     store = Store.open(path, read_only=True, mmap=True)
     store.start_following()
