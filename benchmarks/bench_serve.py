@@ -130,12 +130,17 @@ def races(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
             if sys.stderr.isatty():
                 print(f"\r\033[K{turn + 1}/{options.turns} {name}", end="", file=sys.stderr)
     ratios = {
-        name: statistics.median(ours["per_second"] / theirs["per_second"] for ours, theirs in zip(found["service"], found[name], strict=True))
+        name: statistics.median(
+            ours["per_second"] / theirs["per_second"]
+            for ours, theirs in zip(found["service"], found[name], strict=True)
+        )
         for name in ("bare", "starlette")
     }
     slow = statistics.median(one["p99_ms"] / one["p50_ms"] for one in found["service"])
     speeds = {name: statistics.median(one["per_second"] for one in listed) for name, listed in found.items()}
-    print(f"\nservice {speeds['service']:,.0f}/s, bare ASGI {speeds['bare']:,.0f}/s, Starlette {speeds['starlette']:,.0f}/s")
+    print(
+        f"\nservice {speeds['service']:,.0f}/s, bare ASGI {speeds['bare']:,.0f}/s, Starlette {speeds['starlette']:,.0f}/s"
+    )
     print(f"of a bare ASGI application: {ratios['bare']:.2f}{measure.goal(ratios['bare'], least=BARE_GOAL)}")
     print(f"of a Starlette no-op: {ratios['starlette']:.2f}{measure.goal(ratios['starlette'], least=STARLETTE_GOAL)}")
     print(f"p99 over p50: {slow:.2f}{measure.goal(slow, most=SLOW_GOAL)}")
@@ -149,7 +154,9 @@ def by_granian(store: Path, script: Path, options: argparse.Namespace) -> dict[s
         with serving(name, store, granian=True):
             wrk(1, script)
             found[name] = wrk(options.seconds, script)
-    print(f"under Granian: service {found['service']['per_second']:,.0f}/s, bare ASGI {found['bare']['per_second']:,.0f}/s")
+    print(
+        f"under Granian: service {found['service']['per_second']:,.0f}/s, bare ASGI {found['bare']['per_second']:,.0f}/s"
+    )
     return {"part": "granian", "runs": found}
 
 
@@ -160,12 +167,23 @@ def churn(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
         wrk(1, script)
         for _ in range(options.turns):
             quiet.append(wrk(options.seconds, script))
-            command = [sys.executable, __file__, "--replace", str(options.seconds), "--items", str(options.items), "--width", str(options.width)]
+            command = [
+                sys.executable,
+                __file__,
+                "--replace",
+                str(options.seconds),
+                "--items",
+                str(options.items),
+                "--width",
+                str(options.width),
+            ]
             writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             busy.append(wrk(options.seconds, script))
             rates.append(float(writer.communicate()[0]))
     ratio = statistics.median(one["per_second"] / other["per_second"] for one, other in zip(busy, quiet, strict=True))
-    print(f"while {statistics.median(rates):,.0f} items/s are replaced: {ratio:.2f}{measure.goal(ratio, least=CHURN_GOAL)}")
+    print(
+        f"while {statistics.median(rates):,.0f} items/s are replaced: {ratio:.2f}{measure.goal(ratio, least=CHURN_GOAL)}"
+    )
     return {"part": "churn", "quiet": quiet, "busy": busy, "replaced_per_second": rates, "ratio": ratio}
 
 

@@ -79,7 +79,9 @@ def opening(folder: Path, factors: np.ndarray, turns: int) -> dict[str, object]:
         start = time.perf_counter()
         store = Store.open(path)
         seconds["store"].append(time.perf_counter() - start)
-        same = (store.recommender.recommend(users, k=10).ids == before).all() and (index.search(users, 10).ids == before).all()
+        same = (store.recommender.recommend(users, k=10).ids == before).all() and (
+            index.search(users, 10).ids == before
+        ).all()
         store.close()
         del index, store
     if not same:

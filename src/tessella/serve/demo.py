@@ -48,8 +48,8 @@ def movielens(data: Path) -> Movies:
     known = {}
     for line in (folder / "u.item").read_text("latin-1").splitlines():
         number, title, released, _, _, *flags = line.split("|")
-        genres = [genre for genre, flag in zip(GENRES.split(), flags, strict=True) if flag == "1"]
-        known[int(number)] = title, genres, int(released[-4:]) if released else None
+        own = [genre for genre, flag in zip(GENRES.split(), flags, strict=True) if flag == "1"]
+        known[int(number)] = title, own, int(released[-4:]) if released else None
     table = scipy.sparse.csr_matrix((np.ones(len(liked), np.float32), (users, items)))
     titles, genres, years = zip(*(known[number] for number in item_ids.tolist()), strict=True)
     attributes = {"title": list(titles), "genres": list(genres), "year": list(years)}
