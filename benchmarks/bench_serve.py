@@ -50,8 +50,8 @@ def serving(name: str, store: Path, *, granian: bool = False) -> Iterator[subpro
     environment = os.environ | {"TESSELLA_BENCH_APP": name, "TESSELLA_BENCH_STORE": str(store)}
     command = [sys.executable, str(Path(__file__).with_name("serve_apps.py")), str(PORT)]
     if granian:
-        command = [str(Path(sys.executable).with_name("granian")), "--interface", "asgi", "--port", str(PORT), "--loop", "uvloop",
-                   "--no-ws", "--log-level", "warning", "serve_apps:app"]  # fmt: skip
+        command = [str(Path(sys.executable).with_name("granian")), "--interface", "asgi", "--port", str(PORT),
+                   "--loop", "uvloop", "--no-ws", "--log-level", "warning", "serve_apps:app"]  # fmt: skip
     process = subprocess.Popen(command, env=environment, cwd=Path(__file__).parent)
     try:
         until = time.monotonic() + 120
@@ -138,9 +138,8 @@ def races(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
     }
     slow = statistics.median(one["p99_ms"] / one["p50_ms"] for one in found["service"])
     speeds = {name: statistics.median(one["per_second"] for one in listed) for name, listed in found.items()}
-    print(
-        f"\nservice {speeds['service']:,.0f}/s, bare ASGI {speeds['bare']:,.0f}/s, Starlette {speeds['starlette']:,.0f}/s"
-    )
+    listed = ", ".join(f"{name} {speed:,.0f}/s" for name, speed in speeds.items())
+    print(f"\n{listed}")
     print(f"of a bare ASGI application: {ratios['bare']:.2f}{measure.goal(ratios['bare'], least=BARE_GOAL)}")
     print(f"of a Starlette no-op: {ratios['starlette']:.2f}{measure.goal(ratios['starlette'], least=STARLETTE_GOAL)}")
     print(f"p99 over p50: {slow:.2f}{measure.goal(slow, most=SLOW_GOAL)}")
@@ -155,7 +154,8 @@ def by_granian(store: Path, script: Path, options: argparse.Namespace) -> dict[s
             wrk(1, script)
             found[name] = wrk(options.seconds, script)
     print(
-        f"under Granian: service {found['service']['per_second']:,.0f}/s, bare ASGI {found['bare']['per_second']:,.0f}/s"
+        f"under Granian: service {found['service']['per_second']:,.0f}/s, "
+        f"bare ASGI {found['bare']['per_second']:,.0f}/s"
     )
     return {"part": "granian", "runs": found}
 
@@ -182,7 +182,8 @@ def churn(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
             rates.append(float(writer.communicate()[0]))
     ratio = statistics.median(one["per_second"] / other["per_second"] for one, other in zip(busy, quiet, strict=True))
     print(
-        f"while {statistics.median(rates):,.0f} items/s are replaced: {ratio:.2f}{measure.goal(ratio, least=CHURN_GOAL)}"
+        f"while {statistics.median(rates):,.0f} items/s are replaced: {ratio:.2f}"
+        f"{measure.goal(ratio, least=CHURN_GOAL)}"
     )
     return {"part": "churn", "quiet": quiet, "busy": busy, "replaced_per_second": rates, "ratio": ratio}
 
@@ -222,7 +223,7 @@ def replace(seconds: float, n_items: int, width: int) -> None:
 
 
 def overload(store: Path, script: Path, options: argparse.Namespace) -> dict[str, object]:
-    """Twice as many connections as would make answers wait until some are sent away, for long, and then a second of rest."""
+    """Twice as many connections as make answers wait until some are sent away, and then a second of rest."""
     with serving("service", store) as process:
         wrk(1, script)
         usual = wrk(5, script)
@@ -241,12 +242,13 @@ def overload(store: Path, script: Path, options: argparse.Namespace) -> dict[str
     grown = max(sizes) / sizes[0] - 1
     back = after["per_second"] / usual["per_second"]
     print(
-        f"{options.overload:g} s with {connections:,} connections: {counts.get('200', 0):,} answers, {counts.get('429', 0):,} sent away, "
-        f"{sum(wrong.values()):,} other errors{measure.goal(sum(wrong.values()), most=0)}; broken connections {under['broken']:.0f}; "
+        f"{options.overload:g} s with {connections:,} connections: {counts.get('200', 0):,} answers, "
+        f"{counts.get('429', 0):,} sent away, {sum(wrong.values()):,} other errors"
+        f"{measure.goal(sum(wrong.values()), most=0)}; broken connections {under['broken']:.0f}; "
         f"memory {sizes[0]:.0f} MiB, {grown:+.1%}; a second later {back:.2f} of the usual speed"
     )
-    return {"part": "overload", "connections": connections, "seconds": options.overload, "counts": counts, "memory": sizes,
-            "usual": usual, "first": first, "under": under, "after": after}  # fmt: skip
+    return {"part": "overload", "connections": connections, "seconds": options.overload, "counts": counts,
+            "memory": sizes, "usual": usual, "first": first, "under": under, "after": after}  # fmt: skip
 
 
 def main() -> None:

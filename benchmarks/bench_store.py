@@ -31,7 +31,8 @@ def by_hand(path: Path, factors: np.ndarray) -> None:
     """What somebody would write without a store: one table, one transaction, SQLite as it comes."""
     database = sqlite3.connect(path)
     database.execute(
-        "CREATE TABLE items (place INTEGER PRIMARY KEY, id NOT NULL UNIQUE, factors BLOB, attributes TEXT, payload TEXT)"
+        "CREATE TABLE items (place INTEGER PRIMARY KEY, id NOT NULL UNIQUE, factors BLOB, attributes TEXT, "
+        "payload TEXT)"
     )
     rows = ((place, place, row.tobytes(), None, None) for place, row in enumerate(factors))
     with database:
@@ -55,7 +56,8 @@ def loading(folder: Path, factors: np.ndarray, turns: int) -> dict[str, object]:
                 file.unlink()
     ratio = measure.median_ratio(seconds, "store", "hand")
     print(
-        f"load {len(factors):,} x {factors.shape[1]}: {min(seconds['store']):.1f} s, by hand {min(seconds['hand']):.1f} s: "
+        f"load {len(factors):,} x {factors.shape[1]}: {min(seconds['store']):.1f} s, "
+        f"by hand {min(seconds['hand']):.1f} s: "
         f"{ratio:.2f} times{measure.goal(ratio, most=LOAD_GOAL)}"
     )
     return {"part": "load", "n_items": len(factors), "seconds": seconds, "ratio": ratio}

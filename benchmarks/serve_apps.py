@@ -1,4 +1,4 @@
-"""Applications that bench_serve.py measures: the service, and two that read and write the same bytes and do nothing else.
+"""Applications for bench_serve.py: the service, and two that read and write the same bytes and do nothing else.
 
 TESSELLA_BENCH_APP is service, bare or starlette; TESSELLA_BENCH_STORE the store. Granian imports `app` from here.
 """

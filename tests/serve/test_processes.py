@@ -22,8 +22,6 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvloop")
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from running import ITEMS, USERS, fill, model
 
 from tessella.store import Store
@@ -135,9 +133,9 @@ def test_a_worker_that_dies_is_started_again(tmp_path):
 
 def test_what_cannot_be_served_is_one_sentence(tmp_path):
     def said(*arguments):
-        ran = subprocess.run(
+        ran = subprocess.run(  # noqa: S603
             [sys.executable, "-m", "tessella", "serve", *arguments], capture_output=True, text=True, check=False
-        )  # noqa: S603
+        )
         assert ran.returncode == 1, ran.stdout
         return ran.stderr
 
@@ -153,7 +151,7 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
         )
 
 
-def test_acknowledged_changes_survive_kill_9_again_and_again(tmp_path):
+def test_acknowledged_changes_survive_kill_9_again_and_again(tmp_path):  # noqa: C901
     """Every acknowledged item is there, none is torn, and no index answers with what was not written."""
     path = tmp_path / "c.db"
     with Store.open(path) as store:

@@ -1,18 +1,14 @@
 """The OpenAPI document is true: schemathesis makes requests from it, and looks at the answers (make test-serve)."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.importorskip("starlette")
 schemathesis = pytest.importorskip("schemathesis")
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from hypothesis import HealthCheck, settings
-from running import fill, running
+from running import fill, running  # noqa: E402
 
 EXAMPLES = int(os.environ.get("TESSELLA_SCHEMA_EXAMPLES", "40"))
 
