@@ -142,6 +142,18 @@ def test_changes_are_seen_at_once_and_by_the_next_process(path):
         again.close()
 
 
+def test_some_columns_may_change_and_others_stay(path):
+    with filled(path) as store:
+        store.update_items(None, [7], attributes={"year": [2001]}, signals={"popularity": [5.0]})
+        (row,) = store.items([7])
+        assert (row.attributes["year"], row.attributes["title"]) == (2001, "Movie 7")
+        assert row.signals == {"popularity": 5.0, "fresh": 7 * 86400.0}
+        store.add_items(ITEMS[:1], [99], attributes={"title": ["New"]}, signals={"popularity": [1.0], "fresh": [0.0]})
+        assert store.items([99])[0].attributes == {"title": "New"}
+        with pytest.raises(ValueError, match="did you mean 'popularity'"):
+            store.update_items(None, [7], signals={"popular": [5.0]})
+
+
 def test_text_ids_and_users_without_factors(path):
     with Store.open(path) as store:
         store.publish(

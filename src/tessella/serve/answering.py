@@ -289,8 +289,6 @@ class Answering:
         asked = call.read(Explain)
         if asked.users is not None or asked.vectors is not None:
             raise Problem(422, "one who asks is explained at a time; pass user or vector.")
-        if asked.at_most is not None or asked.diversify is not None:
-            raise Problem(422, "rules of variety are not explained; leave out at_most and diversify.")
         self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
         return await self._threads.run(call, lambda: self._explained(asked))

@@ -416,7 +416,7 @@ class Store:
         payload: Sequence[Any] | None = None,
         generation: str | None = None,
     ) -> int:
-        """Change items that are there, all or none; what is None stays as it is. Parameters as for `add_items`."""
+        """Change items that are there, all or none; what is not given stays as it is. Parameters as for `add_items`."""
         return self._change_items("update", item_factors, ids, attributes, signals, payload, generation)
 
     def _change_items(

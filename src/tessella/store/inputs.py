@@ -240,14 +240,15 @@ def _number(value: Any, tau: float | None, name: str) -> float:
 def signal_columns(
     data: Any, lifetimes: Mapping[str, float | None] | None, factors: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], dict[str, float | None]]:
-    """Columns of signals as numbers, and the lifetimes of those that decay; they must have those that are there."""
+    """Columns of signals as numbers, and lifetimes of those that decay; of a model that is there, all or some."""
     if lifetimes is not None:
         names = list(
             data.keys() if isinstance(data, Mapping) else getattr(data, "column_names", getattr(data, "columns", ()))
         )
-        if set(names) != set(lifetimes):
-            there, wanted = (", ".join(map(repr, some)) or "nothing" for some in (names, lifetimes))
-            raise ValueError(f"signals has {there}, but must have {wanted}.")
+        for name in names:
+            if name not in lifetimes:
+                refuse_name(name, lifetimes, "signals names", "there is no such signal")
+        lifetimes = {name: tau for name, tau in lifetimes.items() if name in names}
         data = {
             name: data[name] if tau is None or isinstance(data[name], Decaying) else Decaying(data[name], tau=tau)
             for name, tau in lifetimes.items()
@@ -321,14 +322,14 @@ def items_by_column(
         like = columns_of(entry)
         if like is None:
             raise ValueError(f"attributes are given, but generation {entry.name!r} has none.")
-        known = _told(Attributes.of(attributes, n, like=like))
+        known = _told(Attributes.of(attributes, n, like=like, some=True))
     numbers: Sequence[Any] = [None] * n
     if signals is not None:
         if entry.signals is None:
             raise ValueError(f"signals are given, but generation {entry.name!r} has none.")
         like_factors = np.ones((n, 1), np.float32) if item_factors is None else factors
-        values, _ = signal_columns(signals, entry.signals, like_factors)
-        numbers = [dict(zip(entry.signals, row, strict=True)) for row in values.tolist()]
+        values, given = signal_columns(signals, entry.signals, like_factors)
+        numbers = [dict(zip(given, row, strict=True)) for row in values.tolist()]
     payloads = [_KEEP] * n if payload is None else list(payload)
     if len(payloads) != n:
         raise ValueError(f"payload has {len(payloads)} entries, but there are {n} items.")
