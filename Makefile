@@ -8,6 +8,7 @@ BARE_VENV := .venv-no-compiler
 PEERS_VENV := .venv-peers
 INTEGRATIONS_VENV := .venv-integrations
 OPENSEARCH_VENV := .venv-opensearch
+SERVE_VENV := .venv-serve
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
@@ -15,7 +16,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-baseline test-integrations test-spark test-opensearch stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ $(INSTALLED): pyproject.toml CMakeLists.txt $(NATIVE)
 
 demo: $(INSTALLED)  ## Recommend from generated factors, print what it takes, save a picture of it
 	@$(BIN)/python examples/demo.py
+
+console: $(INSTALLED)  ## Serve a model of made-up movies, with the console in the browser: ARGS='--port 8000'
+	@$(BIN)/tessella demo made-up $(ARGS)
 
 test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs, on every CPU
 	@$(BIN)/python -m pytest -q --numprocesses auto
@@ -79,6 +83,16 @@ $(OPENSEARCH_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	@touch $@
 
+test-serve: $(SERVE_VENV)/.installed  ## Test the service against its OpenAPI document, and kill it 100 times while it writes (own venv)
+	@TESSELLA_KILL_ROUNDS=$${TESSELLA_KILL_ROUNDS:-100} $(SERVE_VENV)/bin/python -m pytest -q --numprocesses auto tests/serve tests/store src/tessella/store src/tessella/serve
+
+$(SERVE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(SERVE_VENV)/bin/python || $(PYTHON) -m venv $(SERVE_VENV)
+	@echo "Installing tessella, its service and what tests it into $(SERVE_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(SERVE_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[serve]' \
+	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100' 'httpx>=0.28' 'schemathesis>=4.0' 'granian>=1.7'
+	@touch $@
+
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
 
@@ -120,6 +134,12 @@ bench-spark: $(SPARK_VENV)/.installed  ## Measure the top 10 for all users again
 
 bench-opensearch: $(OPENSEARCH_VENV)/.installed  ## Measure slots search in a cluster of OpenSearch beside that in one process: ARGS="SET ..."
 	@$(OPENSEARCH_VENV)/bin/python benchmarks/bench_opensearch.py $(ARGS)
+
+bench-store: $(INSTALLED)  ## Measure a store against SQLite by hand and Index.load, and how far readers are behind: ARGS=--quick
+	@$(BIN)/python benchmarks/bench_store.py $(ARGS)
+
+bench-serve: $(SERVE_VENV)/.installed  ## Measure the service against applications that do nothing, with wrk: ARGS=--quick
+	@$(SERVE_VENV)/bin/python benchmarks/bench_serve.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
@@ -174,5 +194,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

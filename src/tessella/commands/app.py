@@ -19,6 +19,7 @@ from tessella.commands.inspect import explain, info, verify
 from tessella.commands.recommend import recommend
 from tessella.commands.reproduce import reproduce
 from tessella.commands.search import search, search_all
+from tessella.commands.serve import demo, serve
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
 WRITTEN = {  # by which parameter a command names what it writes
@@ -232,6 +233,13 @@ for command, *lines in (
         "tessella explain model.tessella --user 4711 --item 17",
     ),
     (verify, "tessella verify items.tessella && echo sound"),
+    (
+        serve,
+        "tessella serve catalogue.db",
+        "tessella serve catalogue.db --writable --workers 4",
+        "tessella serve catalogue.db --host 0.0.0.0 --tokens tokens.txt",
+    ),
+    (demo, "tessella demo", "tessella demo movielens --data folder-with-ml-100k"),
     (
         reproduce,
         "tessella reproduce synthetic --out report --quick",

@@ -1,5 +1,6 @@
 """Inspect: the commands that show what is in an index file."""
 
+import sqlite3
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,11 +31,15 @@ from tessella.commands.options import (
 )
 from tessella.index import Index
 from tessella.recommender import Recommender
+from tessella.store import Store
 from tessella.versions import storage
 
 
 def info(index: INDEX) -> None:
-    """Show what an index or a recommender holds."""
+    """Show what an index, a recommender or a store holds."""
+    if is_store(index):
+        _print(_of_store(index))
+        return
     loaded = load(index)
     lines = _of_items(loaded) if isinstance(loaded, Index) else _of_items(loaded.index) | _of_users(loaded)
     if isinstance(loaded, Recommender):
@@ -46,11 +51,36 @@ def info(index: INDEX) -> None:
         "file": f"{index.stat().st_size / 2**20:,.1f} MiB",
         "format": storage.format_of(index),
         "tessella": __version__,
+        "sqlite": sqlite3.sqlite_version,
+        "search": loaded.plan,
     }
+    _print(lines)
+
+
+def _print(lines: dict[str, object]) -> None:
     width = max(9, *map(len, lines))
-    lines["search"] = str(loaded.plan).replace("\n", f"\n{'':<{width}} ")
     for name, value in lines.items():
-        typer.echo(f"{name:<{width}} {value}")
+        shown = str(value).replace("\n", f"\n{'':<{width}} ")
+        typer.echo(f"{name:<{width}} {shown}")
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is of SQLite, which no index is."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16).startswith(b"SQLite format 3")
+
+
+def _of_store(path: Path) -> dict[str, object]:
+    """What a store holds."""
+    with Store.open(path, read_only=True) as store:
+        lines: dict[str, object] = {"store": path, "version": store.version, "live": store.live or "none"}
+        for one in store.generations():
+            size = f"{one.n_items:,} items, {one.n_users:,} users, {one.n_factors} factors, version {one.version}"
+            lines[f"model {one.name}"] = size + (", live" if one.live else "")
+    lines["file"] = f"{path.stat().st_size / 2**20:,.1f} MiB"
+    return lines | {"tessella": __version__, "sqlite": sqlite3.sqlite_version}
 
 
 def _of_items(index: Index) -> dict[str, object]:

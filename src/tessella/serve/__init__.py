@@ -1,0 +1,1 @@
+"""Serve: a store behind HTTP."""

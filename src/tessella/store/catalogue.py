@@ -1,0 +1,897 @@
+"""Store: the front door. Rows in SQLite are the truth; the recommenders that answer are built from them."""
+
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tessella import _checks, _files
+from tessella.jobs.progress import bar
+from tessella.recommend.edition import Edition
+from tessella.recommend.signals import Decaying
+from tessella.store import inputs, models, rows, tables
+from tessella.store.building import Delta, StoredRecommender, build, columns_bytes, columns_of
+from tessella.store.connection import (
+    WriterLock,
+    check_header,
+    connect_reader,
+    connect_writer,
+    is_file,
+    reading,
+    sentences,
+    transaction,
+)
+from tessella.store.inputs import Change, UserInput
+from tessella.store.loading import ROWS, Bulk
+from tessella.store.models import EmptyError, Model
+from tessella.store.pending import Pending, stamp
+from tessella.store.rows import Id, ItemRow, UserRow, as_json
+from tessella.store.tables import Entry
+
+FOLLOW_EVERY = 0.02  # seconds
+_REFUSED = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is known of one model of a store.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    live : bool
+        Whether it answers, unless another is named.
+    n_items, n_users, n_factors : int
+        Its size.
+    version : int
+        The version of the store at its last change.
+    created, published : float
+        When, in seconds since 1970; None if it was never published.
+    """
+
+    name: str
+    live: bool
+    n_items: int
+    n_users: int
+    n_factors: int
+    version: int
+    created: float
+    published: float | None
+
+
+class _View(NamedTuple):
+    """What answers at one moment."""
+
+    models: dict[int, Model]
+    live: int | None
+    version: int
+
+
+class _Refused(Exception):  # noqa: N818
+    """The index refused what rows would hold."""
+
+
+class Store:
+    """Models that survive: items, users, and what is known of them, as rows of one SQLite file.
+
+    Open one with `Store.open`. One process writes; any number read, and follow. What a method has returned from
+    survives a crash of the process and, unless told otherwise, of the machine.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from tessella.store import Store
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Store.open(pathlib.Path(folder.name) / "catalogue.db") as store:
+    ...     store.publish(np.eye(3), [[3.0, 2.0, 1.0]], name="first")
+    ...     version = store.add_items([[5.0, 0.0, 0.0]], [3])
+    >>> with Store.open(pathlib.Path(folder.name) / "catalogue.db") as store:
+    ...     store.recommender.recommend(0, k=2).ids
+    array([3, 0])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, path: Path, lock: WriterLock | None, database: sqlite3.Connection, *, keep: int, mmap: bool
+    ) -> None:
+        self._path, self._lock, self._database = path, lock, database
+        self._keep, self._mmap = keep, mmap
+        self._writing = threading.RLock()  # also for following
+        self._queries: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._loading = threading.Lock()
+        self._view = _View({}, None, 0)
+        self._followed = -1  # SQLite's number for the last change by others
+        self._snapshots: dict[int, int] = {}  # the version of each generation's snapshot
+        self._stop = threading.Event()
+        self._follower: threading.Thread | None = None
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        risk_power_loss: bool = False,
+        keep: int = 3,
+        mmap: bool = False,
+    ) -> Self:
+        """Open a store, or make an empty one where there is no file.
+
+        The index of the live model comes from a snapshot if there is one of these very rows, and is built from the rows
+        otherwise.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, on a local disk. Files with its name and ``-wal``, ``-shm``, ``.writer`` or ``.snapshot`` are part
+            of it.
+        read_only : bool, default False
+            Whether to read only. There is one writer at a time, and any number of readers; see `follow`.
+        risk_power_loss : bool, default False
+            True commits several times faster, by not waiting for the disk. The last changes may then be lost when the
+            machine loses power; never when the process is killed, and the file stays whole.
+        keep : int, default 3
+            How many published generations to keep, with the live one. Can be another number next time.
+        mmap : bool, default False
+            Leave arrays of snapshots in their files, to be shared between processes.
+        """
+        place = _files.followed(Path(path))
+        for value, name in ((read_only, "read_only"), (risk_power_loss, "risk_power_loss"), (mmap, "mmap")):
+            _checks.true_or_false(value, name)
+        keep = _checks.whole_number(keep, "keep", 1)
+        if read_only:
+            if not is_file(place):
+                raise FileNotFoundError(f"{place} cannot be read: there is no such file.")
+            check_header(place)
+            store = cls(place, None, connect_reader(place), keep=keep, mmap=mmap)
+        else:
+            if is_file(place):
+                check_header(place)
+            lock = WriterLock(place)
+            try:
+                if not is_file(place):
+                    tables.create(place)
+                check_header(place)
+                database = connect_writer(place, risk_power_loss=risk_power_loss)
+            except BaseException:
+                lock.release()
+                raise
+            store = cls(place, lock, database, keep=keep, mmap=mmap)
+        try:
+            store._begin()
+        except BaseException:
+            store._close_connections()
+            raise
+        return store
+
+    def _begin(self) -> None:
+        """Load what answers, and clear away what a killed process left behind."""
+        if not self.read_only:
+            for entry in self._entries().values():
+                if not entry.ready:
+                    self._drop_rows(entry.number)
+            tokens = {entry.token for entry in self._entries().values()}
+            models.remove_snapshots(self._path, tokens)
+        self._reload()
+
+    def _reload(self) -> None:
+        """Read which generation is live, and load it."""
+        self._followed = self._data_version()
+        with reading(self._database, self._path) as database:
+            facts = tables.facts(database)
+            live = facts["live"]
+            held = {} if live is None else {live: self._open_model(database, tables.entry(database, live))}
+        self._view = _View(held, live, facts["version"])
+
+    def _open_model(self, database: sqlite3.Connection, entry: Entry) -> Model:
+        model, current = models.opened(database, self._path, entry, mmap=self._mmap)
+        if current:
+            self._snapshots[entry.number] = model.version
+        return model
+
+    def _hold(self, model: Model) -> None:
+        self._view = self._view._replace(models=self._view.models | {model.number: model})
+
+    def _data_version(self) -> int:
+        return int(self._database.execute("PRAGMA data_version").fetchone()[0])
+
+    def _entries(self) -> dict[int, Entry]:
+        with reading(self._database, self._path) as database:
+            return tables.entries(database)
+
+    # What answers
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this store only reads."""
+        return self._lock is None
+
+    @property
+    def version(self) -> int:
+        """How many changes there have been, to all generations; of a reader: when it last followed."""
+        return self._view.version
+
+    @property
+    def live(self) -> str | None:
+        """The name of the live generation; None if nothing was published yet."""
+        view = self._view
+        return None if view.live is None else view.models[view.live].name
+
+    @property
+    def recommender(self) -> StoredRecommender:
+        """What answers for the live generation. Take it once for what belongs together."""
+        return self.model().recommender
+
+    def model(self, generation: str | None = None) -> Model:
+        """A generation and what answers for it; one that is not live is loaded when first asked for.
+
+        Parameters
+        ----------
+        generation : str, default None
+            Its name; None is the live one.
+        """
+        view = self._view
+        if generation is None:
+            if view.live is None:
+                raise EmptyError(f"{self._path} holds no model yet; publish one.")
+            return view.models[view.live]
+        for model in view.models.values():
+            if model.name == generation:
+                return model
+        return self._loaded(generation)
+
+    def _loaded(self, generation: str) -> Model:
+        """A generation that was not in memory. Changes go on while it is loaded, and it follows those of its own."""
+        with self._loading:
+            with self._query() as database:
+                entry = self._entry(database, generation)
+                model = self._view.models.get(entry.number) or self._open_model(database, entry)
+            with self._writing, reading(self._database, self._path) as database:
+                now = self._entry(database, generation)
+                delta = models.changes_since(database, self._path, now, model.version, model.mark)
+                if delta is None or now.token != model.token:
+                    model = models.of(now, build(database, self._path, now))
+                elif delta != Delta():
+                    model = model.after(now, models.next_edition(database, self._path, model, now, delta))
+                self._hold(model)
+        return model
+
+    def _entry(self, database: sqlite3.Connection, generation: str | None) -> Entry:
+        """The row of a generation, which must be there; None is the live one."""
+        if generation is None:
+            live = tables.facts(database)["live"]
+            if live is None:
+                raise EmptyError(f"{self._path} holds no model yet; publish one.")
+            return tables.entry(database, live)
+        for entry in tables.entries(database).values():
+            if entry.name == generation and entry.ready:
+                return entry
+        raise KeyError(f"there is no generation {generation!r}.")
+
+    def generations(self) -> list[Generation]:
+        """All generations, in the order in which they were made."""
+        with self._query() as database:
+            live = tables.facts(database)["live"]
+            found = [entry for entry in tables.entries(database).values() if entry.ready]
+        return [
+            Generation(
+                entry.name,
+                entry.number == live,
+                entry.n_items,
+                entry.n_users,
+                entry.n_factors,
+                entry.version,
+                entry.created,
+                entry.published,
+            )
+            for entry in found
+        ]
+
+    # Rows
+
+    @contextlib.contextmanager
+    def _query(self) -> Iterator[sqlite3.Connection]:
+        """A connection of one's own to read rows of one moment."""
+        if self._closed:
+            raise ValueError(f"{self._path} was closed; open the store again.")
+        try:
+            database = self._queries.get_nowait()
+        except queue.Empty:
+            database = connect_reader(self._path)
+        try:
+            with reading(database, self._path):
+                yield database
+        except BaseException:
+            database.close()
+            raise
+        if self._closed:
+            database.close()
+        else:
+            self._queries.put(database)
+
+    def items(self, ids: Sequence[Id], *, generation: str | None = None) -> list[ItemRow]:
+        """The rows of some items that are there, in the order asked for.
+
+        Parameters
+        ----------
+        ids : sequence of ids
+            Which items.
+        generation : str, default None
+            Of which model; None is the live one.
+        """
+        with self._query() as database:
+            found = rows.some_items(database, self._path, self._entry(database, generation), ids)
+        return [found[item] for item in dict.fromkeys(ids) if item in found]
+
+    def users(self, ids: Sequence[Id], *, generation: str | None = None) -> list[UserRow]:
+        """The rows of some users who are there, in the order asked for; parameters as for `items`."""
+        with self._query() as database:
+            found = rows.some_users(database, self._path, self._entry(database, generation), ids)
+        return [found[user] for user in dict.fromkeys(ids) if user in found]
+
+    def list_items(
+        self, after: int = -1, limit: int = 50, *, query: str | None = None, generation: str | None = None
+    ) -> list[ItemRow]:
+        """Items in the order in which they came.
+
+        Parameters
+        ----------
+        after : int, default -1
+            The place of the last one before.
+        limit : int, default 50
+            How many at most.
+        query : str, default None
+            A part of the titles to find, or an id; None finds all.
+        generation : str, default None
+            As for `items`.
+        """
+        with self._query() as database:
+            entry = self._entry(database, generation)
+            return rows.items_by_place(database, self._path, entry, after, limit, query)
+
+    def list_users(
+        self, after: int = -1, limit: int = 50, *, query: str | None = None, generation: str | None = None
+    ) -> list[UserRow]:
+        """Users in the order in which they came; `query` is how their ids begin, the rest is as for `list_items`."""
+        with self._query() as database:
+            entry = self._entry(database, generation)
+            return rows.users_by_place(database, self._path, entry, after, limit, query)
+
+    def payloads(self, ids: Sequence[Id], *, generation: str | None = None) -> dict[Id, Any]:
+        """Payloads of items by id; items without one are left out. Parameters as for `items`."""
+        with self._query() as database:
+            return rows.payloads(database, self._entry(database, generation), ids)
+
+    # Changes
+
+    def add_items(
+        self,
+        item_factors: ArrayLike,
+        ids: ArrayLike,
+        *,
+        attributes: Any = None,
+        signals: Any = None,
+        payload: Sequence[Any] | None = None,
+        generation: str | None = None,
+    ) -> int:
+        """Add items, all or none; the next answer sees them. Returns the version of the store.
+
+        Parameters
+        ----------
+        item_factors, ids, attributes, signals
+            As for `Recommender.add_items`. Attributes that are left out are missing values.
+        payload : sequence of n values that JSON has, default None
+            What else to keep with each item. It plays no part in searches.
+        generation : str, default None
+            The model to change; None is the live one.
+        """
+        return self._change_items("add", item_factors, ids, attributes, signals, payload, generation)
+
+    def update_items(
+        self,
+        item_factors: ArrayLike | None,
+        ids: ArrayLike,
+        *,
+        attributes: Any = None,
+        signals: Any = None,
+        payload: Sequence[Any] | None = None,
+        generation: str | None = None,
+    ) -> int:
+        """Change items that are there, all or none; what is not given stays as it is. Parameters as for `add_items`."""
+        return self._change_items("update", item_factors, ids, attributes, signals, payload, generation)
+
+    def _change_items(
+        self,
+        mode: inputs.Mode,
+        item_factors: ArrayLike | None,
+        ids: ArrayLike,
+        attributes: Any,
+        signals: Any,
+        payload: Sequence[Any] | None,
+        generation: str | None,
+    ) -> int:
+        with self._writer():
+            with reading(self._database, self._path) as database:
+                entry = self._entry(database, generation)
+            told = inputs.items_by_column(item_factors, ids, entry, attributes, signals, payload)
+            return self._one(Change(items=told, mode=mode, generation=generation))
+
+    def remove_items(self, ids: ArrayLike, *, generation: str | None = None) -> int:
+        """Remove items, all or none. Who has seen them is kept. Parameters as for `add_items`."""
+        named = _checks.ids(ids, None).tolist()
+        return self._one(Change(remove_items=named, generation=generation))
+
+    def add_users(
+        self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None, generation: str | None = None
+    ) -> int:
+        """Add users, all or none. Returns the version of the store.
+
+        Parameters
+        ----------
+        user_factors : array_like of shape (n, n_factors) or (n, n_interests, n_factors), or None
+            Of the same model; None if users have no factors.
+        ids : array_like of shape (n,)
+            New ids of the same kind as those of the users there are.
+        seen : list of n sequences of ids, default None
+            What each has seen.
+        generation : str, default None
+            The model to change; None is the live one.
+        """
+        return self._change_users("add", user_factors, ids, seen, generation)
+
+    def update_users(
+        self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None, generation: str | None = None
+    ) -> int:
+        """Change users who are there, all or none; what is None stays as it is. Parameters as for `add_users`."""
+        return self._change_users("update", user_factors, ids, seen, generation)
+
+    def _change_users(
+        self, mode: inputs.Mode, user_factors: ArrayLike | None, ids: ArrayLike, seen: Any, generation: str | None
+    ) -> int:
+        named = _checks.ids(ids, None).tolist()
+        lists = [None] * len(named) if seen is None else list(seen)
+        factors: Any = [None] * len(named) if user_factors is None else _checks.numbers(user_factors, "user_factors")
+        for values, name in ((lists, "seen"), (factors, "user_factors")):
+            if len(values) != len(named):
+                raise ValueError(f"{name} has {len(values)} rows, but there are {len(named)} ids.")
+        told = [UserInput(*one) for one in zip(named, factors, lists, strict=True)]
+        return self._one(Change(users=told, mode=mode, generation=generation))
+
+    def remove_users(self, ids: ArrayLike, *, generation: str | None = None) -> int:
+        """Remove users, all or none. Parameters as for `add_users`."""
+        named = _checks.ids(ids, None).tolist()
+        return self._one(Change(remove_users=named, generation=generation))
+
+    def _one(self, change: Change) -> int:
+        (outcome,) = self.apply([change])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def apply(self, changes: Sequence[Change]) -> list[int | Exception]:
+        """Make several changes with one wait for the disk: the version after each, or the error that refused it.
+
+        Each is made whole or not at all, whatever becomes of the others.
+
+        Parameters
+        ----------
+        changes : sequence of Change
+            What to put and remove.
+        """
+        with self._writer():
+            try:
+                return self._applied(changes)
+            except _Refused as refused:
+                if len(changes) == 1:
+                    return [refused.__cause__]  # type: ignore[list-item]
+            return [outcome for change in changes for outcome in self.apply([change])]
+
+    def _applied(self, changes: Sequence[Change]) -> list[int | Exception]:
+        outcomes: list[int | Exception] = []
+        with transaction(self._database, self._path) as database:
+            pending = Pending(database, self._path)
+            for change in changes:
+                database.execute("SAVEPOINT one")
+                try:
+                    with sentences(self._path):
+                        outcomes.append(pending.make(change))
+                except (*_REFUSED, EmptyError) as error:
+                    database.execute("ROLLBACK TO one")
+                    outcomes.append(error)
+                database.execute("RELEASE one")
+            editions: dict[int, Edition | None] = {}
+            for number, entry in pending.changed.items():
+                model = self._view.models.get(number)
+                if model is not None:
+                    try:
+                        editions[number] = models.next_edition(
+                            database, self._path, model, entry, pending.delta(number)
+                        )
+                    except _REFUSED as error:
+                        raise _Refused from error
+            version = pending.close()
+        held = dict(self._view.models)
+        for number, edition in editions.items():
+            held[number] = held[number].after(pending.changed[number], edition)
+        self._view = self._view._replace(models=held, version=version)
+        return outcomes
+
+    @contextlib.contextmanager
+    def _writer(self) -> Iterator[None]:
+        if self.read_only:
+            raise PermissionError(f"{self._path} is open for reading only; open it without read_only to change it.")
+        with self._writing:
+            if self._closed:
+                raise ValueError(f"{self._path} was closed; open the store again.")
+            yield
+
+    # Generations
+
+    def load(
+        self,
+        name: str,
+        item_factors: ArrayLike,
+        user_factors: ArrayLike | None = None,
+        *,
+        item_ids: ArrayLike | None = None,
+        user_ids: ArrayLike | None = None,
+        seen: Any = None,
+        attributes: Any = None,
+        signals: Any = None,
+        payload: Sequence[Any] | None = None,
+        method: Literal["auto", "exact", "tiles"] = "auto",
+        target_recall: float | None = None,
+        k: int = 10,
+        progress: bool | None = None,
+    ) -> None:
+        """Write a model beside the live one, which goes on answering; `publish` makes it live.
+
+        If this is interrupted, nothing of it stays.
+
+        Parameters
+        ----------
+        name : str
+            What to call the generation: letters, digits, dots, dashes and underscores.
+        item_factors, user_factors, item_ids, user_ids, seen, attributes, signals, method, target_recall, k
+            As for `Recommender.build`.
+        payload : sequence of n_items values that JSON has, default None
+            What else to keep with each item.
+        progress : bool, default None
+            Whether to show a bar; None shows it where there is a terminal.
+        """
+        bulk = Bulk.of(item_factors, user_factors, item_ids, user_ids, seen, attributes, signals, payload)
+        options = {
+            "method": _checks.one_of(method, "method", ("auto", "exact", "tiles")),
+            "target_recall": target_recall,
+            "k": k,
+        }
+        number = self._make(name, options, bulk.facts)
+        try:
+            total = len(bulk.ids) + (0 if bulk.user_ids is None else len(bulk.user_ids))
+            with bar(total, "Writing", shown=progress) as moved:
+                for some in bulk.parts():
+                    with self._transaction() as database:
+                        moved(bulk.write(database, number, *some))
+            self._finish(number)
+        except BaseException:
+            self._drop_rows(number)
+            raise
+
+    def make(
+        self,
+        name: str,
+        n_factors: int | None = None,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        signals: Mapping[str, float | None] | None = None,
+        like: str | None = None,
+    ) -> None:
+        """Make an empty generation, to be filled by `add_items` and `add_users` and then published.
+
+        Parameters
+        ----------
+        name : str
+            As for `load`.
+        n_factors : int, default None
+            How many coordinates a factor has; None takes that of `like`.
+        attributes : dict, default None
+            Kinds of the attributes by name: "category", "several", "several numbers", "number", "date" or "boolean".
+        signals : dict, default None
+            Half-lives in seconds of decaying signals, or None for others, by name.
+        like : str, default None
+            Another generation, to take what is None from.
+        """
+        with self._writer():
+            columns, lifetimes = inputs.blank_columns(attributes), None
+            if signals is not None:
+                lifetimes = {
+                    str(one): None if half is None else Decaying(np.zeros(1), half_life=half).tau
+                    for one, half in signals.items()
+                }
+            if like is not None:
+                with reading(self._database, self._path) as database:
+                    other = self._entry(database, like)
+                n_factors = other.n_factors if n_factors is None else n_factors
+                columns = columns_of(other) if attributes is None else columns
+                lifetimes = other.signals if signals is None else lifetimes  # type: ignore[assignment]
+            if n_factors is None:
+                raise ValueError(
+                    "n_factors is missing; say how many coordinates a factor has, or which model to be like."
+                )
+            facts = {
+                "n_factors": _checks.whole_number(n_factors, "n_factors", 1, 65_536),
+                "columns": columns_bytes(columns),
+                "signals": as_json(lifetimes),
+            }
+            self._finish(self._make(name, {}, facts))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._writer(), transaction(self._database, self._path) as database:
+            yield database
+
+    def _make(self, name: str, options: dict[str, Any], facts: dict[str, Any]) -> int:
+        name = inputs.generation_name(name)
+        with self._transaction() as database:
+            if any(entry.name == name for entry in tables.entries(database).values()):
+                raise FileExistsError(f"there is a generation {name!r} already; take another name, or drop it first.")
+            return tables.insert_generation(database, name, options=as_json(options), **facts)
+
+    def _finish(self, number: int) -> None:
+        """Let a generation whose rows are there be asked for."""
+        with self._transaction() as database:
+            tables.index_ids(database, number)
+        with self._writer():
+            with transaction(self._database, self._path) as database:
+                version, mark = stamp(database, number, "made", None)
+                tables.update_generation(database, number, ready=1, version=version, mark=mark)
+                tables.set_facts(database, version=version)
+            self._view = self._view._replace(version=version)
+
+    def publish(
+        self,
+        item_factors: ArrayLike | None = None,
+        user_factors: ArrayLike | None = None,
+        *,
+        name: str,
+        **parts: Any,
+    ) -> None:
+        """Make a model the live one, at once for everybody; those before are kept for `rollback`.
+
+        Parameters
+        ----------
+        item_factors, user_factors, **parts
+            A model to load first, as for `load`; without, the generation must be there.
+        name : str
+            What the generation is called.
+        """
+        with self._writer():
+            pass  # a reader is refused before the work
+        new = item_factors is not None
+        if item_factors is not None:
+            self.load(name, item_factors, user_factors, **parts)
+        elif parts or user_factors is not None:
+            raise ValueError("item_factors is missing; pass the whole model, or only the name of one that is there.")
+        try:
+            model = self.model(name)
+            model.recommender  # noqa: B018 - one without items is refused
+        except BaseException:
+            if new:
+                self.drop(name)
+            raise
+        with self._writer():
+            live = self._view.live
+            if live == model.number:
+                return
+            self._flip(model.number, lambda history: [*history, live] if live is not None else history)
+        for old in self._too_old():
+            self.drop(old)
+        self.snapshot()
+
+    def rollback(self) -> str:
+        """Make the generation live that was before; returns its name."""
+        with self._writer():
+            with reading(self._database, self._path) as database:
+                history, there = tables.facts(database)["history"], tables.entries(database)
+            before = next((number for number in reversed(history) if number in there and there[number].ready), None)
+            if before is None:
+                raise LookupError("there is no generation to go back to.")
+        name = there[before].name
+        self.model(name)
+        with self._writer():
+            self._flip(before, lambda history: history[: len(history) - 1 - history[::-1].index(before)])
+        return name
+
+    def _flip(self, number: int, history: Any) -> None:
+        with transaction(self._database, self._path) as database:
+            version, _ = stamp(database, number, "published", None)
+            tables.set_facts(database, live=number, version=version, history=history(tables.facts(database)["history"]))
+            tables.update_generation(database, number, published=time.time())
+        self._view = self._view._replace(version=version, live=number)
+
+    def _too_old(self) -> list[str]:
+        """The oldest of the published generations, if there are too many."""
+        published = [one for one in self.generations() if one.published is not None and not one.live]
+        published.sort(key=lambda one: one.published or 0.0)
+        return [one.name for one in published[: max(0, len(published) - self._keep + 1)]]
+
+    def drop(self, name: str) -> None:
+        """Delete a generation that is not live.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        """
+        with self._writer():
+            with reading(self._database, self._path) as database:
+                entry = self._entry(database, name)
+            if entry.number == self._view.live:
+                raise ValueError(f"generation {name!r} is live; publish another one first.")
+            with transaction(self._database, self._path) as database:
+                version, _ = stamp(database, entry.number, "dropped", None)
+                tables.update_generation(database, entry.number, ready=0)
+                history = [number for number in tables.facts(database)["history"] if number != entry.number]
+                tables.set_facts(database, version=version, history=history)
+            left = {number: model for number, model in self._view.models.items() if number != entry.number}
+            self._view = self._view._replace(models=left, version=version)
+            self._snapshots.pop(entry.number, None)
+        self._drop_rows(entry.number)
+        with contextlib.suppress(OSError):
+            models.snapshot_path(self._path, entry).unlink(missing_ok=True)
+
+    def _drop_rows(self, number: int) -> None:
+        """Delete a generation that nobody sees any more, some rows at a time."""
+        for table in (f"items_{number}", f"users_{number}"):
+            with self._transaction() as database:
+                last = rows.next_place(database, table)
+            for start in range(0, last, ROWS):
+                with self._transaction() as database:
+                    database.execute(f"DELETE FROM {table} WHERE place < ?", (start + ROWS,))  # noqa: S608
+        with self._transaction() as database:
+            database.execute(f"DROP TABLE items_{number}")
+            database.execute(f"DROP TABLE users_{number}")
+            database.execute("DELETE FROM generations WHERE number = ?", (number,))
+
+    # Snapshots, readers, the end
+
+    def snapshot(self) -> None:
+        """Write the index of the live model beside the store, so that the next `open` need not build it."""
+        with self._writer():
+            view = self._view
+        if view.live is None:
+            return
+        model = view.models[view.live]
+        with self._loading:
+            if model.held is None or self._snapshots.get(model.number) == model.version:
+                return
+            try:
+                models.write_snapshot(self._path, model)
+            except OSError as error:  # rows are the truth, and they are written
+                warnings.warn(f"no snapshot was written, so the next start takes longer: {error}", stacklevel=2)
+                return
+            self._snapshots[model.number] = model.version
+
+    def rebuild(self) -> None:
+        """Build the index of the live model anew from its rows, as after many changes. Answers go on meanwhile."""
+        with self._writer():
+            if self._view.live is None:
+                return
+            model = self._view.models[self._view.live]
+            with reading(self._database, self._path) as database:
+                entry = tables.entry(database, model.number)
+                built = build(database, self._path, entry)
+            self._hold(model.after(entry, None if built is None else built._edition))
+            self._snapshots.pop(model.number, None)
+
+    def follow(self) -> bool:
+        """Of a reader: catch up with the writer, and say whether there was anything new.
+
+        Cheap if there was not. Answers under way stay with what they began with.
+        """
+        if not self.read_only:
+            return False
+        with self._writing:
+            if self._closed:
+                raise ValueError(f"{self._path} was closed; open the store again.")
+            seen = self._data_version()
+            if seen == self._followed:
+                return False
+            with reading(self._database, self._path) as database:
+                facts, entries = tables.facts(database), tables.entries(database)
+                ready = {number for number, entry in entries.items() if entry.ready}
+                held = {number: model for number, model in self._view.models.items() if number in ready}
+                pending = {}
+                for number, model in held.items():
+                    entry = entries[number]
+                    if (model.version, model.mark) != (entry.version, entry.mark):
+                        delta = models.changes_since(database, self._path, entry, model.version, model.mark)
+                        known = model if delta is not None else replace(model, held=None)  # fell behind: built anew
+                        pending[number] = models.next_edition(database, self._path, known, entry, delta or Delta())
+                if facts["live"] is not None and facts["live"] not in held:
+                    held[facts["live"]] = self._open_model(database, entries[facts["live"]])
+            for number, edition in pending.items():
+                held[number] = held[number].after(entries[number], edition)
+            self._view, self._followed = _View(held, facts["live"], facts["version"]), seen
+            return True
+
+    def start_following(self, every: float = FOLLOW_EVERY) -> None:
+        """Of a reader: follow in a thread of its own, until `close`.
+
+        Parameters
+        ----------
+        every : float, default 0.02
+            How often to look, in seconds. A look at a store that did not change takes microseconds.
+        """
+        every = _checks.number_at_least(every, "every", 0.0)
+        if not self.read_only or self._follower is not None:
+            return
+
+        def work() -> None:
+            while not self._stop.wait(every):
+                try:
+                    self.follow()
+                except (OSError, ValueError, LookupError, RuntimeError) as error:
+                    if self._closed:
+                        return
+                    warnings.warn(f"{self._path} could not be followed: {error}", stacklevel=1)
+                    self._stop.wait(1.0)
+
+        self._follower = threading.Thread(target=work, name="tessella follower", daemon=True)
+        self._follower.start()
+
+    def close(self) -> None:
+        """Write a snapshot if the model has changed, and close the file. Can be called twice."""
+        if self._closed:
+            return
+        self._stop.set()
+        if self._follower is not None:
+            self._follower.join()
+        if not self.read_only:
+            self.snapshot()
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._close_connections()
+
+    def _close_connections(self) -> None:
+        with self._writing:
+            self._closed = True
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._queries.get_nowait().close()
+            self._database.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return f"Store({str(self._path)!r}), closed"
+        live = "no model yet" if self._view.live is None else f"live: {self.live!r}"
+        return f"Store({str(self._path)!r}), version {self.version}, {live}{', read-only' if self.read_only else ''}"
