@@ -9,6 +9,7 @@ PEERS_VENV := .venv-peers
 INTEGRATIONS_VENV := .venv-integrations
 OPENSEARCH_VENV := .venv-opensearch
 SERVE_VENV := .venv-serve
+BROWSER_VENV := .venv-browser
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
@@ -16,7 +17,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +92,16 @@ $(SERVE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@echo "Installing tessella, its service and what tests it into $(SERVE_VENV) ..."
 	@TESSELLA_REQUIRE_NATIVE=1 $(SERVE_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[serve]' \
 	    'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100' 'httpx>=0.28' 'schemathesis>=4.0' 'granian>=1.7'
+	@touch $@
+
+test-browser: $(BROWSER_VENV)/.installed  ## Run the tests of the console in Debian's chromium (own venv): ARGS=--pictures takes those of docs/images anew
+	@$(BROWSER_VENV)/bin/python -m pytest -q --confcutdir=tests/browser tests/browser $(ARGS)
+
+$(BROWSER_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(BROWSER_VENV)/bin/python || $(PYTHON) -m venv $(BROWSER_VENV)
+	@echo "Installing tessella and what drives a browser into $(BROWSER_VENV) ..."
+	@$(BROWSER_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[serve]' \
+	    'pytest>=8.2' 'playwright>=1.49' 'axe-playwright-python>=0.1.4'
 	@touch $@
 
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
@@ -194,5 +205,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
