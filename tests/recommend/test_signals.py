@@ -170,7 +170,7 @@ def test_moments_may_be_anything_that_tells_time():
     fresh = Decaying([utc], half_life=DAY)
     for now in ("2024-01-03T12:00", "2024-01-03 14:00+02:00", utc + datetime.timedelta(days=1)):
         assert fresh.at(now) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="now is 'soon', but must be a time such as 2030-12-31T12:00."):
+    with pytest.raises(ValueError, match=r"now is 'soon', but must be a time such as 2030-12-31T12:00\."):
         fresh.at("soon")
 
 
