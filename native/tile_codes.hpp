@@ -8,8 +8,8 @@
 // the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes are of integers
 // and wrap around, so a level cannot change what is left out.
 
-// Bounds stay finite, so that infinities mark what is not there. Written so that it takes two instructions; a NaN counts
-// as large.
+// Bounds stay finite, so that infinities mark what is not there. Written so that it takes two instructions; a NaN
+// counts as large.
 float finite(float bound) {
     const float at_most = bound < LARGEST_BOUND ? bound : LARGEST_BOUND;
     return at_most > -LARGEST_BOUND ? at_most : -LARGEST_BOUND;
