@@ -119,7 +119,7 @@ def test_no_users_get_no_answers_and_a_warning(spark):
         ({"where": {}}, "where is for a saved Recommender; pass its path, and no DataFrames."),
         ({"colour": 1}, "recommend_all has no option 'colour'."),
         ({"item_column": "name"}, "item_factors has no column 'name', but 'id', 'features'; name the right one with item_column."),
-        ({"shared_folder": "/nowhere/at/all"}, "there is no folder /nowhere/at/all here; shared_folder must be one that the driver and all executors have."),
+        ({"shared_folder": "/nowhere/at/all"}, "there is no folder /nowhere/at/all here; shared_folder must be one that the driver and all executors have, and its files must stay while they are used."),
     ],
 )  # fmt: skip
 def test_options_are_checked_at_the_call(spark, options, sentence):
@@ -165,6 +165,15 @@ def test_ids_are_not_called_as_columns_of_the_result(spark, column, options):
     frames = (frame, named) if column == "rating" else (named, frame)
     with pytest.raises(ValueError, match=f"^ids are in a column '{column}', as the result has one; rename it\\.$"):
         recommend_all(*frames, **options)
+
+
+def test_a_file_that_is_gone_is_named_in_the_error_of_the_job(spark, tmp_path):
+    frame = table(spark, GOOD)
+    answers = recommend_all(frame, frame, shared_folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    with pytest.raises(PythonException, match=f"there is no {path} here; shared_folder must be one that"):
+        answers.collect()
 
 
 def test_mostly_unknown_ids_are_passed_over(spark):

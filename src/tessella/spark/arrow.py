@@ -21,11 +21,16 @@ Items = tuple[NDArray[Any], NDArray[np.float32]]  # ids and factors
 
 def id_array(column: Any, name: str) -> NDArray[Any]:
     """A column of ids: int64, or texts."""
-    if column.null_count:
-        raise ValueError(f"{name} has an id that is null, but every row needs one.")
+    refuse_nulls(column, name)
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
     return _checks.ids(column.to_pylist(), None, unique=False, name=name) if len(column) else np.zeros(0, np.str_)
+
+
+def refuse_nulls(column: Any, name: str) -> None:
+    """Refuse a column of ids that has none in some row."""
+    if column.null_count:
+        raise ValueError(f"{name} has an id that is null, but every row needs one.")
 
 
 def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None) -> NDArray[np.float32]:

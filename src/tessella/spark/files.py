@@ -1,5 +1,6 @@
 """Files: where indexes lie, and how they get to workers. A file is named after what is in it, so it never changes."""
 
+import atexit
 import hashlib
 import os
 import shutil
@@ -13,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from tessella import _files
 
-_folders: dict[str, "tempfile.TemporaryDirectory[str]"] = {}  # of this process's sessions, by application
+_folders: dict[str, str] = {}  # of this process's sessions, by application
+_process = os.getpid()
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,12 @@ class Shipped:
 
     def path(self) -> str:
         """Where it is for the process that asks."""
-        return SparkFiles.get(self.name) if self.folder is None else str(Path(self.folder) / self.name)
+        if self.folder is None:
+            return str(SparkFiles.get(self.name))
+        path = Path(self.folder) / self.name
+        if not path.exists():
+            raise _not_shared(str(path))
+        return str(path)
 
 
 class Depot:
@@ -57,16 +64,25 @@ class Depot:
 def _checked(folder: str | os.PathLike[str]) -> str:
     path = Path(folder).absolute()
     if not path.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {path} here; shared_folder must be one that the driver and all executors have."
-        )
+        raise _not_shared(f"folder {path}")
     return str(path)
 
 
+def _not_shared(what: str) -> FileNotFoundError:
+    wanted = "shared_folder must be one that the driver and all executors have"
+    return FileNotFoundError(f"there is no {what} here; {wanted}, and its files must stay while they are used.")
+
+
 def _own_folder(application: str) -> str:
-    """A temporary folder of a session, which goes when the next session begins, or the process ends."""
+    """A temporary folder of a session, which goes when the next session asks for one, or the process ends."""
     for other in set(_folders) - {application}:
-        _folders.pop(other).cleanup()
+        shutil.rmtree(_folders.pop(other), ignore_errors=True)
     if application not in _folders:
-        _folders[application] = tempfile.TemporaryDirectory(prefix="tessella-")
-    return _folders[application].name
+        _folders[application] = tempfile.mkdtemp(prefix="tessella-")
+    return _folders[application]
+
+
+@atexit.register
+def _remove_folders() -> None:
+    for folder in _folders.values() if os.getpid() == _process else ():  # not at the end of a forked child
+        shutil.rmtree(folder, ignore_errors=True)

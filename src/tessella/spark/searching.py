@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessella import Index, Recommender
 from tessella._threads import cut
 from tessella.jobs.all_users import answer_bytes, users_per_block
-from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array
+from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array, refuse_nulls
 from tessella.spark.files import Shipped
 from tessella.spark.results import Shape
 
@@ -40,6 +40,7 @@ class TopK:
         at_once = users_per_block(8 * version.n_factors + answer_bytes(version, self.k))
         for users in in_parts(batches, at_once):
             ids = users.column(ID)
+            refuse_nulls(ids, "user_factors")
             factors = factor_matrix(users.column(FEATURES), ids, "user_factors", version.n_factors)
             exclude = excluded_ids(users, quiet=self.quiet)
             yield self.shape.batch(ids, index.search(factors, self.k, exclude=exclude, threads=self.threads))
