@@ -351,9 +351,10 @@ class Service:
         own = headers.get(b"tessella-timeout-ms")
         limit = self._settings.timeout
         if own is not None:
-            if not own.isdigit() or not 0 < len(own) < 10 or not int(own):
-                raise Problem(422, f"Tessella-Timeout-Ms is {own.decode()!r}, but must be a whole number above 0.")
-            limit = min(limit, int(own) / 1000)
+            if not own.isdigit() or not own.strip(b"0"):
+                said = own.decode("latin-1")
+                raise Problem(422, f"Tessella-Timeout-Ms is {said!r}, but must be a whole number above 0.")
+            limit = min(limit, int(own[-12:]) / 1000 if len(own.lstrip(b"0")) <= 12 else limit)
         return time.monotonic() + limit
 
     async def _body(self, _: Scope, receive: Receive, headers: dict[bytes, bytes]) -> bytes:

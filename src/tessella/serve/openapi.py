@@ -13,7 +13,7 @@ from tessella.serve.messages import Health, Problem
 from tessella.serve.problems import PROBLEM
 from tessella.serve.routes import ROUTES, Route
 
-ALWAYS = (401, 403, 429, 503, 504)  # statuses that any route of /v1 may have
+ALWAYS = (400, 401, 403, 422, 429, 503, 504)  # statuses that any route of /v1 may have
 _REF = "#/components/schemas/{name}"
 
 
@@ -84,7 +84,7 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.arrow and not route.writes:
         responses["200"]["content"][ARROW] = {}
-    for status in sorted({*ALWAYS, 400, *route.statuses}):
+    for status in sorted({*ALWAYS, *route.statuses}):
         responses[str(status)] = _response(_ref(Problem), http.HTTPStatus(status).phrase, PROBLEM)
     made["responses"] = responses
     return made

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from msgspec import UNSET
 
+from tessella import _checks
 from tessella.serve import messages
 from tessella.serve.answering import Threads, arrow_table
 from tessella.serve.calls import ARROW, Answer, Call, answer, id_in, ids_in
@@ -130,7 +131,7 @@ class Writing:
                 ids = ids_in(one.like, kind)
                 if not ids:
                     raise Problem(422, f"item {one.id!r} is to be like no item.")
-                factors = held.item_vectors(np.array(ids)).mean(axis=0)
+                factors = held.item_vectors(_checks.ids(ids, None, unique=False, name="like")).mean(axis=0)
             if one.liked_by is not None:
                 recommender = model.recommender
                 users = recommender._edition.known_users()
@@ -142,7 +143,7 @@ class Writing:
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
 
     def _there(self, model: Model, ids: list[Any]) -> list[Any]:
-        return [one for one in ids if model.held is not None and one in model.held.index]
+        return [one for one in ids if model.held is not None and _checks.may_be_id(one) and one in model.held.index]
 
     async def delete_items(self, call: Call) -> Answer:
         """DELETE /v1/items."""
@@ -196,7 +197,8 @@ class Writing:
         known = None if model.held is None else model.held._edition.users
         there = 0
         if known is not None and made:
-            same = [one.id for one in made if isinstance(one.id, str) == (known.ids.dtype.kind == "U")]
+            texts = known.ids.dtype.kind == "U"
+            same = [one.id for one in made if isinstance(one.id, str) == texts and _checks.may_be_id(one.id)]
             there = int(np.count_nonzero(known.find(np.array(same)) >= 0)) if same and len(known) else 0
         version = await self._apply(call, Change(users=made, generation=model.name))
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
