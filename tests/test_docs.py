@@ -22,7 +22,7 @@ PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if "```python" in page.read_text()
-    and page.name not in ("integrations.md", "spark.md")  # run by tests/integrations and tests/spark
+    and page.name not in ("integrations.md", "spark.md", "opensearch.md")  # run where what they need is
 ]
 
 
@@ -207,7 +207,7 @@ def test_readme_says_what_to_pass_from_spark():
 def test_links_in_pages_lead_somewhere():
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "native" / "README.md"]:
         for link in re.findall(r"\]\(([^)#]+)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+            assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
 def test_the_table_of_cosines_is_what_the_command_prints():

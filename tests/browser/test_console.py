@@ -1,5 +1,6 @@
 """What people do in the console, each at two widths and in two themes, held against the service's own answers."""
 
+import json
 import re
 
 import pytest
@@ -22,7 +23,7 @@ def settle(page, wanted, place="#lists"):
     """Wait until the page shows a list."""
     page.wait_for_function(
         "([place, wanted]) => JSON.stringify([...document.querySelectorAll(place + ' .row')].map(row => row.dataset.id)) === wanted",
-        arg=[place, str(wanted).replace("'", '"').replace(", ", ",")],
+        arg=[place, json.dumps(wanted, separators=(",", ":"), ensure_ascii=False)],
     )
     assert shown(page, place) == wanted
 

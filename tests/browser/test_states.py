@@ -3,7 +3,10 @@
 import re
 import shutil
 
+import numpy as np
 import pytest
+
+from tessella.store import Store
 
 from .conftest import Service, serving
 from .test_console import find, label, listed, settle
@@ -35,6 +38,30 @@ def test_what_tiles_believe(wide, stores, accessible):
         told = service.ask("POST", "/v1/explain", {"user": 17, "item": ids[0], "k": 10})["tile"]
         wide.locator(".why").get_by_text(f"spread {told['spread']:.3f}, reach {told['reach']:.3f}").first.wait_for()
         accessible(wide)
+
+
+def test_items_alone_with_odd_ids(wide, tmp_path, accessible):
+    ids = ["a/b", "50%", "what?", "#1", "x&y=z", "naïve", "<b>bold</b>", '"quoted"', "a b", "comma, too"]
+    random = np.random.default_rng(3)
+    with Store.open(tmp_path / "bare.db") as store:
+        store.publish(random.normal(size=(len(ids), 8)).astype(np.float32), item_ids=ids, name="bare")
+    with serving(tmp_path / "bare.db", "--writable") as service:
+        wide.goto(service.address)
+        wide.get_by_text("Nobody asks yet").wait_for()
+        liked = []
+        for one in ids[:7]:
+            find(wide, "#find-item", one, one)
+            liked.append(one)
+            settle(wide, listed(service, liked=liked))
+        wide.reload()
+        settle(wide, listed(service, liked=liked))
+        wide.get_by_text("no users with factors").wait_for()
+        accessible(wide)
+        wide.get_by_label('Change "quoted"').click()
+        label(wide, "Payload, as JSON").fill('{"seen": true}')
+        wide.get_by_role("button", name="Save").click()
+        wide.get_by_text(re.compile("^Changed")).wait_for()
+        assert service.ask("GET", "/v1/items/%22quoted%22")["payload"] == {"seen": True}
 
 
 def test_unknown_user(page, movies, accessible, picture):
