@@ -8,9 +8,13 @@ the figures and appends them to results/opensearch.jsonl. All nodes and the clie
 import argparse
 import contextlib
 import os
+import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import measure
 import numpy as np
@@ -26,6 +30,11 @@ SHARDS, REPLICAS, K = 3, 1, 10
 SETTINGS = {"fast": {"budget": 100, "max_slots": 12}, "thorough": {"budget": 400, "max_slots": 24}}
 SMALL, LARGE = "gowalla-als-alpha20-k64", "gowalla-x-als-1m"
 STATS_SECONDS = 11  # after which OpenSearch knows how large its files are
+LEASE_SECONDS = 60  # after which merges drop what copies needed to catch up
+WARM_ROUNDS, ROUNDS = 5, 5
+ALL_SCORED = 100  # queries for which all items are scored
+
+Ask: TypeAlias = Callable[[np.ndarray], ts.SearchResult]
 
 
 def main() -> None:
@@ -54,65 +63,79 @@ def measured(
     index = OpenSearchIndex(client, f"bench-{name}", timeout=600)
     with contextlib.suppress(ValueError):
         index.drop()
-    index.create(SHARDS, REPLICAS, item_factors=items, settings={"index.refresh_interval": "-1"})
+    index.create(SHARDS, REPLICAS, item_factors=items)
     start = time.perf_counter()
     index.add(items, np.arange(len(items)), refresh=True)
-    loaded = len(items) / (time.perf_counter() - start)
-    client.indices.flush(index=index.name)
-    time.sleep(STATS_SECONDS)
-    stats = index.stats()
-    each = stats.n_bytes / len(items)
+    stored = len(items) / (time.perf_counter() - start)
     print(f"\n{name}: {len(items):,} x {items.shape[1]}, {SHARDS} shards, {REPLICAS} replica")
-    print(f"  {loaded:,.0f} items a second stored, {each:,.0f} bytes an item on disk, without the replica")
     here = ts.Index.build(items, method="exact", threads=1)
-    true = here.search(users, K, exact=True)
-    found = {}
+    true = here.search(users, K, exact=True).scores
+    calls = {name: partial(index.search, k=K, **options) for name, options in SETTINGS.items()}
+    calls["exact"] = partial(index.search, k=K, exact=True)
+    found = timed(calls, users, n_single, true, cluster)
     for setting, options in SETTINGS.items():
-        method = ts.Slots(options["budget"], options["max_slots"])
-        own = recall(here.search(users, K, method=method, threads=1).scores, true.scores).mean()
-        row = timed(index, users, n_single, true.scores, cluster, **options)
-        found[setting] = {**options, **row, "recall_in_process": float(own)}
-        print(f"  {setting:<9} {method!s:<30} {shown(row)}  in one process {own:.4f}")
-    few = users[: min(len(users), 100)]
-    row = timed(index, few, 20, true.scores[: len(few)], cluster, exact=True)
-    found["all scored"] = row
-    print(f"  {'exact':<9} {'all items, on the shards':<30} {shown(row)}")
+        method = ts.Slots(**options)
+        found[setting] |= options
+        own = float(recall(here.search(users, K, method=method, threads=1).scores, true).mean())
+        found[setting]["recall_in_process"] = own
+        print(f"  {setting:<9} {method!s:<30} {shown(found[setting])}; recall in one process {own:.4f}")
+    print(f"  {'exact':<9} {'all items, on the shards':<30} {shown(found['exact'])}")
+    fresh, merged = sizes(client, index)
+    print(f"  {stored:,.0f} items a second stored; {fresh:,.0f} bytes an item on disk, {merged:,.0f} once merged, without the replica")  # fmt: skip
     index.drop()
     return {
         "set": name, "n_items": len(items), "n_factors": items.shape[1], "k": K, "shards": SHARDS, "replicas": REPLICAS,
-        "stored_per_second": loaded, "bytes_per_item": each, "found": found,
+        "stored_per_second": stored, "bytes_per_item": fresh, "merged_bytes_per_item": merged, "found": found,
     }  # fmt: skip
 
 
 def timed(
-    index: OpenSearchIndex,
+    calls: dict[str, Ask],
     users: np.ndarray,
     n_single: int,
-    true_scores: np.ndarray,
+    true: np.ndarray,
     cluster: opensearch_cluster.Cluster | None,
-    **options: object,
-) -> dict[str, float | None]:
-    """Recall, queries a second in one call, time of single ones, and CPU time of the nodes for a query."""
+) -> dict[str, dict[str, float | None]]:
+    """Recall, queries a second in one call, time of single ones, and CPU time of the nodes for a query.
 
-    def ask(queries: np.ndarray) -> ts.SearchResult:
-        return index.search(queries, K, **options)  # type: ignore[arg-type]
+    Calls take turns. The first rounds do not count: until then the nodes compile what they run.
+    """
+    seconds, spent = ({name: [] for name in calls} for _ in range(2))
+    answers = {}
+    for turn in range(WARM_ROUNDS + ROUNDS):
+        for name, ask in calls.items():
+            asked = users[:ALL_SCORED] if name == "exact" else users
+            before, start = cpu_seconds(cluster), time.perf_counter()
+            answers[name] = ask(asked)
+            if turn >= WARM_ROUNDS:
+                seconds[name].append((time.perf_counter() - start) / len(asked))
+                spent[name].append((cpu_seconds(cluster) - before) / len(asked))
+    single = measure.latencies(calls, users[:n_single])
+    found = {}
+    for name in calls:
+        middle, slow = measure.middle_and_slow(single[name])
+        scores = answers[name].scores
+        found[name] = {
+            "recall": float(recall(scores, true[: len(scores)]).mean()),
+            "scored": float(answers[name].n_scored.mean()),
+            "queries_per_second": 1 / statistics.median(seconds[name]),
+            "median_ms": middle / 1000,
+            "slow_ms": slow / 1000,
+            "node_cpu_ms": None if cluster is None else 1000 * statistics.median(spent[name]),
+        }
+    return found
 
-    for _ in range(3):  # until the nodes have compiled what they run
-        answers = ask(users)
-    before = cpu_seconds(cluster)
-    start = time.perf_counter()
-    ask(users)
-    seconds = time.perf_counter() - start
-    spent = cpu_seconds(cluster) - before
-    middle, slow = measure.middle_and_slow(measure.latencies({"": ask}, users[:n_single])[""])
-    return {
-        "recall": float(recall(answers.scores, true_scores).mean()),
-        "scored": float(answers.n_scored.mean()),
-        "queries_per_second": len(users) / seconds,
-        "median_ms": middle / 1000,
-        "slow_ms": slow / 1000,
-        "node_cpu_ms": None if cluster is None else 1000 * spent / len(users),
-    }
+
+def sizes(client: OpenSearch, index: OpenSearchIndex) -> tuple[float, float]:
+    """Bytes of an item on disk: as items were stored, and when segments are merged."""
+    client.indices.flush(index=index.name)
+    time.sleep(LEASE_SECONDS)
+    before = index.stats()
+    client.indices.forcemerge(index=index.name, params={"max_num_segments": 1, "request_timeout": 3600})
+    for step in (client.indices.flush, client.indices.refresh):
+        step(index=index.name)
+    time.sleep(STATS_SECONDS)
+    return before.n_bytes / before.n_items, index.stats().n_bytes / before.n_items
 
 
 def shown(row: dict[str, float | None]) -> str:
@@ -120,7 +143,7 @@ def shown(row: dict[str, float | None]) -> str:
     spent = "" if row["node_cpu_ms"] is None else f", {row['node_cpu_ms']:.1f} ms of the nodes' CPUs each"
     return (
         f"recall {row['recall']:.4f}, {row['queries_per_second']:>5,.0f} queries/s{spent}; one by one "
-        f"{row['median_ms']:.1f} ms, 99% {row['slow_ms']:.1f} ms;"
+        f"{row['median_ms']:.1f} ms, 99% {row['slow_ms']:.1f} ms"
     )
 
 

@@ -265,6 +265,7 @@ def any_cluster() -> Iterator[tuple[list[str], Cluster | None]]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that nodes end with this process
     with Cluster() as own:
         print("\n".join(own.urls), flush=True)
         with contextlib.suppress(KeyboardInterrupt):
