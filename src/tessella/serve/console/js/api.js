@@ -7,7 +7,7 @@ const watchers = new Set();
 let active = 0;
 
 /** A request that failed: `status` is 0 if the service did not answer at all. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, detail, retryAfter = null) {
     super(detail);
     this.status = status;

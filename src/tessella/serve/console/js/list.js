@@ -101,23 +101,24 @@ function showOne(told, acts) {
 function showTwo(left, right) {
   const [one, other] = [left.lists[0], right.lists[0]];
   state.answer = { scored: one.scored, n_items: left.n_items };
-  const [shown, against] = [entries(one), entries(other)];
+  const [shown, others] = [entries(one), entries(other)];
   const places = (list) => new Map(list.map((entry, place) => [entry.key, place]));
-  const common = shown.filter((entry) => places(against).has(entry.key)).length;
+  const there = places(others);
+  const common = shown.filter((entry) => there.has(entry.key)).length;
   byId("facts").textContent = `${plural(common, "item")} of ${count(shown.length)} in both lists. Marks say how places differ from ${left.generation}.`;
   if (view?.kind !== "two") {
     const rows = new Rows({ label: "The generation shown" });
     const second = new Rows({ label: "The other generation" });
-    const [head, against] = [h("h3", {}), h("h3", {})];
-    view = { kind: "two", rows, second, head, against };
-    byId("lists").replaceChildren(h("div", { class: "two" }, h("section", {}, head, rows.element), h("section", {}, against, second.element)));
+    const [head, secondHead] = [h("h3", {}), h("h3", {})];
+    view = { kind: "two", rows, second, head, secondHead };
+    byId("lists").replaceChildren(h("div", { class: "two" }, h("section", {}, head, rows.element), h("section", {}, secondHead, second.element)));
   }
   view.head.textContent = left.generation;
-  view.against.textContent = right.generation;
+  view.secondHead.textContent = right.generation;
   view.rows.element.setAttribute("aria-label", left.generation);
   view.second.element.setAttribute("aria-label", right.generation);
   view.rows.show(shown);
-  view.second.show(against, places(shown));
+  view.second.show(others, places(shown));
   shownPlaces = null;
   byId("ask").hidden = true;
   tell("answer");

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { chart, columns, trace, WIDTH } from "./chart.js";
 import { byId, h } from "./dom.js";
-import { count, ms, plural } from "./format.js";
+import { ms, plural } from "./format.js";
 
 const MINUTES = 10;
 
