@@ -81,7 +81,8 @@ def measured(
         print(f"  {setting:<9} {method!s:<30} {shown(found[setting])}; recall in one process {own:.4f}")
     print(f"  {'exact':<9} {'all items, on the shards':<30} {shown(found['exact'])}")
     fresh, merged = sizes(client, index)
-    print(f"  {stored:,.0f} items a second stored; {fresh:,.0f} bytes an item on disk, {merged:,.0f} once merged, without the replica")  # fmt: skip
+    print(f"  {stored:,.0f} items a second stored; {fresh:,.0f} bytes an item on disk, {merged:,.0f} once merged, "
+          "without the replica")  # fmt: skip
     index.drop()
     return {
         "set": name, "n_items": len(items), "n_factors": items.shape[1], "k": K, "shards": SHARDS, "replicas": REPLICAS,
