@@ -659,3 +659,31 @@ def test_answers_never_mix_generations_under_load(tmp_path):  # noqa: C901
             thread.join()
         assert not wrong
         assert len(names) > 1
+
+
+def test_questions_that_arrive_together_are_answered_each_for_itself(reader):
+    """Some of them are for users who are not there, or are of another kind."""
+    expected = {user: asked(reader, user=user, k=4, exact=True)["lists"][0]["ids"] for user in range(9)}
+    wrong = []
+
+    def ask(number):
+        with httpx.Client(base_url=reader.base_url, timeout=60) as own:
+            for turn in range(30):
+                user = (number + turn) % 12
+                answered = own.post("/v1/recommend", json={"user": "ann" if user == 11 else user, "k": 4})
+                if user == 11:
+                    good = answered.status_code == 422 and "the ids of users are whole numbers" in answered.text
+                elif user >= 9:
+                    good = answered.status_code == 404 and f"no user with id {user}." in answered.text
+                else:
+                    (one,) = answered.json()["lists"]
+                    good = one["user"] == user and one["ids"] == expected[user]
+                if not good:
+                    wrong.append((user, answered.text))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

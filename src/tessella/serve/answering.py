@@ -29,10 +29,12 @@ from tessella.serve.messages import (
 )
 from tessella.serve.problems import Problem, too_large
 from tessella.serve.settings import Settings
+from tessella.serve.together import Together
 from tessella.store import Model, Store
 
 USERS_AT_ONCE = 64  # of a batch, between two looks at the clock
 _DEFAULT_K = 10
+_MANY = 100  # answers; lists for several users that are longer would hold up others
 Made = TypeVar("Made")
 _WHO = ("user", "users", "vector", "vectors")
 
@@ -71,10 +73,18 @@ class Answering:
 
     def __init__(self, store: Store, settings: Settings, threads: Threads) -> None:
         self._store, self._limits, self._threads = store, settings, threads
+        self._together = Together()
+        self._k = min(_DEFAULT_K, settings.max_k)
 
     async def recommend(self, call: Call) -> Answer:
         """POST /v1/recommend."""
         asked = RECOMMEND.decode(call.body) if call.content_type == JSON else self._from_arrow(call)
+        if asked.user is not None and asked == Recommend(asked.user, k=asked.k) and ARROW not in call.accept:
+            k = self._k if asked.k is None else asked.k
+            if k <= min(self._limits.max_k, _MANY):
+                call.check_time()
+                model = self._store.model()
+                return await self._together.ask(model, id_in(asked.user, _user_kind(model.recommender)), k)
         n = self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
         held = self._held(asked.generation)
