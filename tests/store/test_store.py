@@ -746,13 +746,13 @@ def test_what_was_acknowledged_survives_kill_9(path, wait):
             [sys.executable, "-c", WRITER, str(path), str(first)], stdout=subprocess.PIPE, text=True
         )
         assert process.stdout.readline() == "ready\n"
+        acknowledged = [int(process.stdout.readline())]
         time.sleep(wait)
         process.send_signal(signal.SIGKILL)
-        acknowledged = [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+        acknowledged += [int(line) for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
         process.wait()
         process.stdout.close()
-        if acknowledged:
-            last[first] = acknowledged[-1]
+        last[first] = acknowledged[-1]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             store = Store.open(path)
