@@ -32,7 +32,7 @@ SMALL, LARGE = "gowalla-als-alpha20-k64", "gowalla-x-als-1m"
 STATS_SECONDS = 11  # after which OpenSearch knows how large its files are
 LEASE_SECONDS = 60  # after which merges drop what copies needed to catch up
 WARM_ROUNDS, ROUNDS = 5, 5
-ALL_SCORED = 100  # queries for which all items are scored
+ALL_SCORED = 20  # queries for which all items are scored
 
 Ask: TypeAlias = Callable[[np.ndarray], ts.SearchResult]
 

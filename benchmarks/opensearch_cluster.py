@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -177,6 +178,8 @@ class Cluster:
         self.nodes = [Node(f"node-{number}", self._place / f"node-{number}") for number in range(1, n_nodes + 1)]
 
     def __enter__(self) -> Self:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that nodes end with this process
         try:
             for node in self.nodes:
                 node.folder.mkdir()
@@ -265,7 +268,6 @@ def any_cluster() -> Iterator[tuple[list[str], Cluster | None]]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that nodes end with this process
     with Cluster() as own:
         print("\n".join(own.urls), flush=True)
         with contextlib.suppress(KeyboardInterrupt):

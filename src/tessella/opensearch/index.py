@@ -32,6 +32,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _LONGEST_NAME = 200  # of 255 bytes that the names of our indexes may have
 _PLUGIN = "opensearch-knn"
 _MOST_SHARDS = 1024
+_MOST_SLOTS = 1000  # OpenSearch takes 1,024 clauses in a query, filters included
 
 
 class OpenSearchIndex:
@@ -290,7 +291,7 @@ class OpenSearchIndex:
             top k and takes longer. None is 40 for each of the k. At most 10,000 a shard.
         max_slots : int, default None
             How many of a query's slots are used, those with the largest values. More rank items better and take longer.
-            None is 24.
+            None is 24, and 1,000 are the most.
         exact : bool, default False
             Score all items that may answer, which takes time in proportion to their number.
         exclude : ids, list of n_queries sequences of ids, or (matrix, column_ids), default None
@@ -321,7 +322,7 @@ class OpenSearchIndex:
         most = place.window * (place.n_shards if on_shards else 1)
         usual = min(BUDGET_PER_ANSWER * wanted, most)
         chosen = usual if budget is None else _checks.whole_number(budget, "budget", 1, most)
-        slots = MAX_SLOTS if max_slots is None else _checks.whole_number(max_slots, "max_slots", 1)
+        slots = MAX_SLOTS if max_slots is None else _checks.whole_number(max_slots, "max_slots", 1, _MOST_SLOTS)
         if where is not None:
             filter_of(where, layout.columns)  # has the sentences
         found = Search(
@@ -492,7 +493,9 @@ class OpenSearchIndex:
 
     def _wait_for_copies(self, place: Place) -> None:
         """Wait for all copies of all shards: an item of which there is one copy is lost with its node."""
-        answer = self._cluster.health(place.index, "green")
+        said = self._cluster.patiently(lambda: self._cluster.client.cluster.health(index=place.index))
+        too_few = said["number_of_data_nodes"] <= place.n_replicas
+        answer = said if too_few else self._cluster.health(place.index, "green")
         if answer["status"] != "green":
             warnings.warn(
                 f"the index {self.name!r} is {answer['status']}: {answer['unassigned_shards']} of its "
@@ -515,7 +518,9 @@ def _columns(attributes: Any) -> Attributes:
         return Attributes({}, 1)
     named = dict(named_columns(attributes, "attributes"))
     fields.check_names(named)
-    n = len(next(iter(named.values()))) if named else 1
+    n = next((len(column) for column in named.values() if hasattr(column, "__len__")), 1)
+    if not n:
+        raise ValueError("attributes has 0 rows, but at least 1 is needed to learn the kinds of columns from.")
     return fields.of_description(fields.described(Attributes.of(attributes, n)))
 
 

@@ -20,7 +20,7 @@ class Stats:
     n_shards, n_replicas : int
         Shards, and copies of each beside the first.
     n_bytes : int
-        Bytes on disk, without copies.
+        Bytes on disk, without copies, as of a few seconds ago. Merging halves what was just written.
     n_bytes_with_replicas : int
         Bytes on disk, with copies.
     reindexing : bool
@@ -40,6 +40,6 @@ class Stats:
     def __str__(self) -> str:
         each = f", {self.n_bytes / self.n_items:,.0f} bytes an item" if self.n_items else ""
         return (
-            f"{self.n_items:,} items in {self.index} ({self.health}): {self.n_shards} shards with {self.n_replicas} "
-            f"replicas, {self.n_bytes / 2**20:,.1f} MiB without replicas{each}"
+            f"{self.n_items:,} items in {self.index} ({self.health}); shards: {self.n_shards}, replicas of each: "
+            f"{self.n_replicas}, {self.n_bytes / 2**20:,.1f} MiB without replicas{each}"
         )
