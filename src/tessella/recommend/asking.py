@@ -98,7 +98,10 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
         if (users.dtype.kind == "f" and users.size) or users.ndim > 1:
             return None
     elif isinstance(users, list | tuple | range | np.ndarray):
-        if any(isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users):
+        plain = isinstance(users, list) and {*map(type, users)} <= {int, str}
+        if not plain and any(
+            isinstance(value, float | np.floating | list | tuple) or np.ndim(value) for value in users
+        ):
             return None
     else:
         raise TypeError(f"users is a {type(users).__name__}, but must be ids of users or vectors.")

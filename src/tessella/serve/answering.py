@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from tessella._threads import thread_count
@@ -16,12 +17,14 @@ from tessella.recommend.variety import at_most, diversify
 from tessella.recommender import Recommender
 from tessella.serve.calls import ARROW, JSON, Answer, Call, answer, id_in, id_out, ids_in, ids_out, moment, vectors_of
 from tessella.serve.messages import (
+    PLAIN,
     RECOMMEND,
     Bound,
     Explain,
     Explained,
     Liked,
     Near,
+    Plain,
     Recommend,
     Shared,
     SimilarTo,
@@ -35,6 +38,7 @@ from tessella.store import Model, Store
 USERS_AT_ONCE = 64  # of a batch, between two looks at the clock
 _DEFAULT_K = 10
 _MANY = 100  # answers; lists for several users that are longer would hold up others
+_SHORT = 64  # bytes of a body that may be a plain question
 Made = TypeVar("Made")
 _WHO = ("user", "users", "vector", "vectors")
 
@@ -75,16 +79,18 @@ class Answering:
         self._store, self._limits, self._threads = store, settings, threads
         self._together = Together()
         self._k = min(_DEFAULT_K, settings.max_k)
+        self._most_together = min(_MANY, settings.max_k)
 
     async def recommend(self, call: Call) -> Answer:
         """POST /v1/recommend."""
-        asked = RECOMMEND.decode(call.body) if call.content_type == JSON else self._from_arrow(call)
-        if asked.user is not None and asked == Recommend(asked.user, k=asked.k) and ARROW not in call.accept:
-            k = self._k if asked.k is None else asked.k
-            if k <= min(self._limits.max_k, _MANY):
+        plain = _plain(call)
+        if plain is not None:
+            k = self._k if plain.k is None else plain.k
+            if k <= self._most_together:
                 call.check_time()
                 model = self._store.model()
-                return await self._together.ask(model, id_in(asked.user, _user_kind(model.recommender)), k)
+                return await self._together.ask(model, id_in(plain.user, _user_kind(model.recommender)), k)
+        asked = RECOMMEND.decode(call.body) if call.content_type == JSON else self._from_arrow(call)
         n = self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
         held = self._held(asked.generation)
@@ -378,6 +384,16 @@ def _weights(liked: list[Any], kind: str) -> dict[Any, float]:
 def _listed(ids: list[Any], *, texts: bool) -> Any:
     """Ids in a form that tells an empty list of texts from one of numbers."""
     return ids or np.zeros(0, np.str_ if texts else np.int64)
+
+
+def _plain(call: Call) -> Plain | None:
+    """A question with nothing but a user and k; None for any other, or one that is not well formed."""
+    if len(call.body) > _SHORT or call.content_type != JSON or ARROW in call.accept:
+        return None
+    try:
+        return PLAIN.decode(call.body)
+    except msgspec.DecodeError:
+        return None
 
 
 def _user_kind(recommender: Recommender) -> str | None:

@@ -399,7 +399,7 @@ def _type_of(headers: dict[bytes, bytes]) -> str:
 async def _reply(send: Send, made: Answer) -> None:
     headers = [
         (b"content-type", made.content_type),
-        (b"content-length", str(len(made.body)).encode()),
+        (b"content-length", b"%d" % len(made.body)),
         *_API,
         *made.headers,
     ]

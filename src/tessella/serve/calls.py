@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -20,14 +19,13 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 Message = TypeVar("Message")
 
 
-@dataclass
-class Call:
+class Call(msgspec.Struct):
     """One request."""
 
     method: str
     path: str
-    params: Mapping[str, str] = field(default_factory=dict)  # parts of the path
-    query: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = {}  # parts of the path
+    query: Mapping[str, str] = {}
     content_type: str = JSON
     accept: str = "*/*"
     body: bytes = b""

@@ -5,7 +5,6 @@ that is started again goes on with the part of the one before.
 """
 
 import bisect
-import math
 import mmap
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ STATUSES = (200, 400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429, 500, 503
 FIRST, RATIO, BUCKETS = 1e-5, 1.5, 36  # seconds up to which the first bucket goes, and how much wider each is
 EDGES = [FIRST * RATIO**at for at in range(BUCKETS - 1)]
 STEP, STEPS = 5, 360  # seconds of a step; half an hour of them
-_LOG = math.log(RATIO)
 _HEAD = 4  # of a step: its number, requests, errors, rejected
 _PLACES = {status: at for at, status in enumerate(STATUSES)}
 _REJECTED, _ERROR = 429, 500
@@ -55,7 +53,7 @@ class Counters:
         """Count one request."""
         own, at = self._own, route * self._of_route
         own[at + _PLACES.get(status, len(STATUSES) - 1)] += 1
-        bucket = 0 if seconds <= FIRST else min(BUCKETS - 1, 1 + int(math.log(seconds / FIRST) / _LOG))
+        bucket = bisect.bisect_left(EDGES, seconds)
         own[at + len(STATUSES) + bucket] += 1
         own[at + len(STATUSES) + BUCKETS] += int(1e6 * seconds)
         step = int(time.time()) // STEP

@@ -83,13 +83,16 @@ def _answers(model: Model, users: list[Id], found: Recommendations) -> list[Answ
         "generation": model.name,
         "version": version,
         "n_items": model.recommender._edition.version.n_live,
+        "lists": [],
+        "next": None,
     }
-    made = []
+    made: list[Answer] = []
     columns = (found.ids.tolist(), found.scores.tolist(), found.n_scored.tolist(), found.certified.tolist())
     for user, ids, scores, scored, certified in zip(users, *columns, strict=True):
         if scores[-1] == -math.inf:
             left = sum(score > -math.inf for score in scores)
             ids, scores = ids[:left], scores[:left]  # noqa: PLW2901
         own = {"ids": ids_out(ids), "scores": scores, "scored": scored, "certified": certified, "user": id_out(user)}
-        made.append(Answer(ENCODER.encode({**head, "lists": [own], "next": None}), headers=headers))
+        head["lists"] = [own]
+        made.append(Answer(ENCODER.encode(head), headers=headers))
     return made
