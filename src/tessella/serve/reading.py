@@ -47,7 +47,7 @@ class Reading:
         if listed is not None:
             asked = ids_in([one for one in listed.split(",") if one], _item_kind(model))
             if len(asked) > MOST_LISTED:
-                raise too_large("the number of ids", len(asked), MOST_LISTED, "none")
+                raise too_large("the number of ids", len(asked), MOST_LISTED)
             found, following = self._store.items(asked, generation=model.name), None
         else:
             query = call.query.get("query") or None

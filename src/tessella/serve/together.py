@@ -1,7 +1,7 @@
-"""Together: plain questions that arrive at the same moment are answered by one search.
+"""Together: plain requests that arrive at the same moment are answered by one batched search.
 
-While an event loop handles what has arrived, questions gather; then one call answers all of them. A search for many
-takes a fraction of the time of as many searches, and a lone question waits for nobody. Answers are the same.
+Requests collect while the event loop works through what has arrived; then one call answers all of them. One batched
+search takes a fraction of the time of separate searches, and a lone request does not wait. The answers do not change.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from tessella.serve.calls import Answer, id_out, ids_out
 from tessella.serve.messages import ENCODER, Id
 from tessella.store import Model
 
-MOST = 128  # questions in one search
+MOST = 128  # requests in one search
 
 Waiting = list[tuple[Id, "asyncio.Future[Answer]"]]
 
 
 class Together:
-    """Gathers questions for users of a model, without anything but k, and answers them."""
+    """Collects requests that name only a user and k, and answers them in batches."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int], tuple[Model, Waiting]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def ask(self, model: Model, user: Id, k: int) -> "asyncio.Future[Answer]":
-        """The answer for one user, once the event loop has looked at what else has arrived."""
+        """Return a future of the answer for one user; it is set after the event loop's current round."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Answer] = loop.create_future()
         held = self._waiting.get((model.number, k))
@@ -39,7 +39,7 @@ class Together:
         return done
 
     def _answer(self, number: int, k: int) -> None:
-        """Answer everybody who waits for a model and a k."""
+        """Answer every request that is waiting for this model and k."""
         held = self._waiting.pop((number, k), None)
         if held is None:
             return
@@ -48,7 +48,7 @@ class Together:
         try:
             found = model.recommender.recommend(users, k, threads=1)
             answers = _answers(model, users, found)
-        except Exception as error:  # noqa: BLE001 - whose it is, is told
+        except Exception as error:  # noqa: BLE001 - passed on to the request that caused it
             if len(waiting) == 1:
                 _fail(waiting[0][1], error)
             else:
@@ -59,7 +59,7 @@ class Together:
                 done.set_result(answer)
 
     def _one_by_one(self, model: Model, waiting: Waiting, k: int) -> None:
-        """After an error of one of them."""
+        """Answer requests separately after a batch failed, so that only the faulty ones fail."""
         for user, done in waiting:
             try:
                 (answer,) = _answers(model, [user], model.recommender.recommend([user], k, threads=1))
@@ -76,7 +76,7 @@ def _fail(done: "asyncio.Future[Answer]", error: Exception) -> None:
 
 
 def _answers(model: Model, users: list[Id], found: Recommendations) -> list[Answer]:
-    """An answer for each list."""
+    """Return one answer per user."""
     version = found.version
     headers = ((b"tessella-generation", model.name.encode()), (b"tessella-version", str(version).encode()))
     head: dict[str, Any] = {

@@ -166,7 +166,7 @@ class Writing:
 
     def _check_rows(self, n: int) -> None:
         if n > MOST_ROWS:
-            raise too_large("the number of rows", n, MOST_ROWS, "none")
+            raise too_large("the number of rows", n, MOST_ROWS)
 
     # Users
 
