@@ -143,10 +143,10 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
     foreign = tmp_path / "foreign.db"
     foreign.write_text("hello")
     assert "is no store of tessella" in said(str(foreign), "--port", "0")
-    assert "tokens are needed" in said(str(foreign), "--host", "0.0.0.0")  # noqa: S104
+    assert "the service needs a read token and a write token" in said(str(foreign), "--host", "0.0.0.0")  # noqa: S104
     with serving(fill(tmp_path / "c.db")) as (_, address):
         port = address.rsplit(":", 1)[1]
-        assert f"127.0.0.1:{port} cannot be listened at: address already in use" in said(
+        assert f"cannot listen on 127.0.0.1:{port}: address already in use" in said(
             str(tmp_path / "c.db"), "--port", port
         )
 

@@ -161,8 +161,8 @@ def test_similar_and_explain(reader):
 
 
 BAD = {
-    "no JSON": (b"{", 400, "the body is no JSON"),
-    "not UTF-8": (b'{"user": "\xff"}', 400, "no JSON"),
+    "no JSON": (b"{", 400, "the body is not valid JSON"),
+    "not UTF-8": (b'{"user": "\xff"}', 400, "not valid JSON"),
     "nobody": ({}, 422, "exactly one of user, users"),
     "two": ({"user": 1, "vector": [1.0]}, 422, "exactly one of"),
     "unknown field": ({"user": 1, "kk": 3}, 422, "unknown field `kk`"),
@@ -171,7 +171,11 @@ BAD = {
     "k 0": ({"user": 1, "k": 0}, 422, ">= 1"),
     "no user": ({"user": 99}, 404, "there is no user with id 99."),
     "text user": ({"user": "ann"}, 422, "users holds texts, but the ids of users are whole numbers"),
-    "k": ({"user": 1, "k": 1001}, 413, "k is 1,001, but 1,000 is the most here; the service's option is --max-k."),
+    "k": (
+        {"user": 1, "k": 1001},
+        413,
+        "k is 1,001, but the limit is 1,000; ask for less, or start the service with a larger --max-k.",
+    ),
     "batch": ({"users": list(range(1001))}, 413, "--max-batch"),
     "filter": ({"user": 1, "exclude": list(range(10_001))}, 413, "--max-filter"),
     "values": ({"user": 1, "where": {"year": list(range(10_001))}}, 413, "--max-filter"),
@@ -199,8 +203,8 @@ def test_bad_requests_are_refused_in_the_librarys_sentences(reader, case):
 
 
 def test_statuses_of_addresses_methods_and_types(reader):
-    assert "nothing at this address" in problem(reader.get("/v1/none"), 404)
-    assert "no such method" in problem(reader.get("/v1/recommend"), 405)
+    assert "nothing at this path" in problem(reader.get("/v1/none"), 404)
+    assert "does not support the method" in problem(reader.get("/v1/recommend"), 405)
     assert "must be application/json" in problem(
         reader.post("/v1/recommend", content=b"{}", headers={"content-type": "text/plain"}), 415
     )
@@ -226,8 +230,10 @@ def test_a_time_limit_is_kept(reader):
 
 
 def test_hosts_and_origins_of_others_are_refused(reader):
-    assert "for this machine only" in problem(reader.get("/v1/stats", headers={"host": "evil.example"}), 400)
-    assert "another origin" in problem(
+    assert "only answers this machine, but the Host header is 'evil.example'" in problem(
+        reader.get("/v1/stats", headers={"host": "evil.example"}), 400
+    )
+    assert "pages from other origins" in problem(
         reader.post("/v1/recommend", json={"user": 1}, headers={"origin": "http://evil.example"}), 403
     )
     own = {"origin": str(reader.base_url).rstrip("/")}
@@ -461,7 +467,7 @@ def test_arrow_both_ways(client):
     assert table.schema.metadata[b"generation"] == b"first"
     table = post(stream({"vector": USERS.tolist()}, request=json.dumps({"k": 3})))
     assert table.column("ids").to_pylist() == model().recommend(USERS, k=3).ids.tolist()
-    assert "no Arrow stream" in problem(
+    assert "not an Arrow stream" in problem(
         client.post("/v1/recommend", content=b"x", headers={"content-type": ARROW}), 400
     )
     columns = {"id": [1, 2], "factors": ITEMS[:2].tolist(), "payload": ['{"a": 1}', None]}
@@ -510,7 +516,7 @@ def test_tokens(tmp_path):
     with running(path, tokens=Tokens(READ, WRITE), access_log=str(tmp_path / "log")) as client:
         bearer = {"authorization": f"Bearer {READ}"}
         writes = {"authorization": f"Bearer {WRITE}"}
-        assert "a token is needed" in problem(client.post("/v1/recommend", json={"user": 1}), 401)
+        assert "the bearer token is missing or wrong" in problem(client.post("/v1/recommend", json={"user": 1}), 401)
         refused = client.post("/v1/recommend", json={"user": 1}, headers={"authorization": "Bearer wrong"})
         assert refused.headers["www-authenticate"] == "Bearer"
         assert problem(refused, 401)
@@ -519,8 +525,8 @@ def test_tokens(tmp_path):
             assert client.get(open_path).status_code == 200
         assert client.post("/v1/recommend", json={"user": 1}, headers=bearer).status_code == 200
         assert client.post("/v1/recommend", json={"user": 1}, headers=writes).status_code == 200
-        assert "only reads" in problem(client.delete("/v1/items/1", headers=bearer), 403)
-        assert "only reads" in problem(client.post("/v1/rollback", headers=bearer), 403)
+        assert "read-only; changes need the write token" in problem(client.delete("/v1/items/1", headers=bearer), 403)
+        assert "read-only; changes need the write token" in problem(client.post("/v1/rollback", headers=bearer), 403)
         assert client.delete("/v1/items/1", headers=writes).status_code == 200
     log = (tmp_path / "log").read_text()
     lines = [json.loads(line) for line in log.splitlines()]
@@ -532,9 +538,11 @@ def test_tokens(tmp_path):
 
 
 def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="can be reached by others, so tokens are needed"):
+    with pytest.raises(
+        ValueError, match=r"other machines can reach 0\.0\.0\.0, so the service needs a read token and a write token"
+    ):
         Settings(host="0.0.0.0")  # noqa: S104
-    with pytest.raises(ValueError, match="can be reached by others"):
+    with pytest.raises(ValueError, match="other machines can reach"):
         Settings(host="example.org", tokens=Tokens(READ))
     assert Settings(host="0.0.0.0", tokens=Tokens(READ, WRITE))  # noqa: S104
     file = tmp_path / "tokens"
@@ -542,7 +550,7 @@ def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
     file.chmod(0o600)
     assert Tokens.of(file) == Tokens(READ, WRITE)
     file.write_text("read = short\n")
-    with pytest.raises(ValueError, match="the token that reads has 5 characters, but must have 16 or more"):
+    with pytest.raises(ValueError, match="the read token has 5 characters, but must have at least 16"):
         Tokens.of(file)
     file.write_text("oops\n")
     with pytest.raises(ValueError, match="has no token in line 1"):
@@ -551,7 +559,7 @@ def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
     assert Tokens.of(None).read == READ
     file.write_text(f"write={WRITE}\n")
     file.chmod(0o644)
-    with pytest.warns(UserWarning, match="can be read by others"):
+    with pytest.warns(UserWarning, match="is readable by users other than its owner"):
         Tokens.of(file)
 
 
