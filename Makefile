@@ -10,6 +10,7 @@ INTEGRATIONS_VENV := .venv-integrations
 OPENSEARCH_VENV := .venv-opensearch
 SERVE_VENV := .venv-serve
 BROWSER_VENV := .venv-browser
+SITE_VENV := .venv-site
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
@@ -17,7 +18,7 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs site asan no-compiler clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -185,11 +186,21 @@ reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: ma
 	    echo "The implicit library cannot be installed here, so its factors are left out."
 	@$(BIN)/tessella reproduce all --out reproduction --overwrite $(if $(DATA),--data '$(DATA)')
 
-paper: $(INSTALLED)  ## Write docs/paper.md anew from what `make reproduce` found
+paper: $(INSTALLED)  ## Write docs/paper/measured.md anew from what `make reproduce` found
 	@$(BIN)/python docs/make_paper.py reproduction
 
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
+
+site: $(SITE_VENV)/.installed  ## Build the documentation site in build/site, notebooks included; warnings are errors (own venv)
+	@$(SITE_VENV)/bin/python -m sphinx -q -W --keep-going -j auto -b html -d build/site-cache docs build/site $(ARGS)
+	@echo "build/site/index.html"
+
+$(SITE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv $(SITE_VENV)
+	@echo "Installing tessella and what makes its site into $(SITE_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(SITE_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 asan:  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
 	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
@@ -205,5 +216,5 @@ no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) $(SITE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
