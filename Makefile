@@ -185,7 +185,7 @@ reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: ma
 	    echo "The implicit library cannot be installed here, so its factors are left out."
 	@$(BIN)/tessella reproduce all --out reproduction --overwrite $(if $(DATA),--data '$(DATA)')
 
-paper: $(INSTALLED)  ## Write docs/paper.md anew from what `make reproduce` found
+paper: $(INSTALLED)  ## Write docs/paper/measured.md anew from what `make reproduce` found
 	@$(BIN)/python docs/make_paper.py reproduction
 
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew

@@ -1,4 +1,4 @@
-"""Make the table and the pictures of how-it-works.md and scale.md anew: `make docs`."""
+"""Make the table and the pictures of the pages on the paper and on scale anew: `make docs`."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import tessella as ts
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "how-it-works.md"
+PAGE = DOCS / "how-it-works" / "paper-in-pictures.md"
 BETWEEN = re.compile(r"(<!-- cosines -->\n).*?(<!-- end -->)", re.DOTALL)
 SHOWN = {
     "Ternary(max_nonzeros=1)": ts.Ternary(1),

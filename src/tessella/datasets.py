@@ -295,7 +295,7 @@ def generated_factors(
 
     Items gather around tastes and styles of these, and users like two of them, rather the famous ones. Lengths, spectra
     and what searches find were fitted to implicit's ALS and BPR, learned from check-ins at 40,981 places (Gowalla), and
-    to BPR of a million items. docs/generated-factors.md has the figures of both.
+    to BPR of a million items. docs/paper/generated-factors.md has the figures of both.
 
     =============  ==========================================================================================
     kind           what it is like

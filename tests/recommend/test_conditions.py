@@ -289,7 +289,7 @@ def test_bad_input(where, kind, sentence):
 
 
 def test_the_page_says_what_its_examples_allow():
-    page = (Path(__file__).parents[2] / "docs" / "attributes.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "attributes.md").read_text()
     names = {}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)  # noqa: S102
     movies = Attributes.of(names["movies"], 5)

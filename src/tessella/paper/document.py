@@ -1,4 +1,4 @@
-"""What a run found, in words and tables: the report and docs/paper.md say the same."""
+"""What a run found, in words and tables: the report and docs/paper/measured.md say the same."""
 
 import itertools
 from collections.abc import Iterable, Sequence

@@ -71,7 +71,7 @@ def _rounded(value: Any) -> Any:
 
 
 def paper_page(results: dict[str, Any]) -> str:
-    """docs/paper.md.
+    """docs/paper/measured.md.
 
     Parameters
     ----------
