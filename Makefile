@@ -76,7 +76,7 @@ $(SPARK_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@touch $@
 
 test-opensearch: $(OPENSEARCH_VENV)/.installed  ## Run the tests that need OpenSearch: OPENSEARCH_URL, OPENSEARCH_ARCHIVE, or it fetches 750 MB (own venv)
-	@$(OPENSEARCH_VENV)/bin/python -m pytest -q tests/opensearch tests/opensearch/live.py src/tessella/opensearch
+	@$(OPENSEARCH_VENV)/bin/python -m pytest -q -o python_files='test_*.py live.py' tests/opensearch src/tessella/opensearch
 
 $(OPENSEARCH_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@test -x $(OPENSEARCH_VENV)/bin/python || $(PYTHON) -m venv $(OPENSEARCH_VENV)
