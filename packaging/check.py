@@ -1,8 +1,8 @@
 """Build what is released and try it: `make package`.
 
-Builds the sdist, and wheels from it: one with each Python that has no stable ABI, one with the oldest that has. Installs
-each into an empty environment of each Python it is for, runs tests/smoke.py there, and checks names, contents, ABI and
-metadata with the tools of tools.txt. Prints the size of each file and the time of `import tessella` beside that of
+Builds the sdist, and from it a wheel for each Python before the stable ABI and one for all others. Installs each into
+an empty environment of each Python it is for, runs tests/smoke.py there, and checks names, contents, ABI and metadata
+with the tools of tools.txt. Prints the size of each file and the time of `import tessella` beside that of
 `import numpy, scipy.sparse`. Ends with 1 at the first thing that is wrong.
 """
 
