@@ -206,13 +206,16 @@ paper: $(INSTALLED)  ## Write docs/paper.md anew from what `make reproduce` foun
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
 
-asan:  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
-	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
-	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
-	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
-	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest pytest-xdist hypothesis
+asan: $(ASAN_VENV)/.installed  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/retrieval tests/search
+
+$(ASAN_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
+	@echo "Installing tessella with sanitizers into $(ASAN_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
+	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	@touch $@
 
 no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)
