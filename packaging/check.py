@@ -23,7 +23,7 @@ SUPPORTED = [(3, minor) for minor in (11, 12, 13, 14)]
 LARGEST_WHEEL, LARGEST_SDIST = 1_500_000, 2_000_000  # bytes; well above what is needed, below a stray data set
 NUMPY, TESSELLA, HELP = "import numpy, scipy.sparse", "import tessella", "tessella --help"
 MOST_TIMES = 2.0  # that tessella may take to import, in imports of numpy and scipy.sparse
-LIGHT = ("typer", "rich", "matplotlib", "pyarrow", "starlette", "scipy.linalg")  # `import tessella` does without
+HEAVY = ("typer", "rich", "matplotlib", "pyarrow", "starlette", "scipy.linalg")  # `import tessella` does without
 Version = tuple[int, int]
 
 
@@ -117,7 +117,7 @@ def start_times(python: Path, turns: int = 15) -> dict[str, float]:
 
 def check_imports(python: Path) -> None:
     """Print how long it takes to start; what is heavy must not be imported."""
-    code = f"import sys, tessella; print(*sorted(set(sys.modules) & set({LIGHT!r})))"
+    code = f"{NUMPY}, sys; known = {{*sys.modules}}; {TESSELLA}; print(*({{*sys.modules}} - known) & {{*{HEAVY!r}}})"
     heavy = run(python, "-c", code).split()
     if heavy:
         sys.exit(f"import tessella imports {', '.join(heavy)}, which is for those who use it.")
