@@ -24,13 +24,6 @@ PAGES = [
     if "```python" in page.read_text()
     and not re.search(r"/(start/from-.*|guides/spark|guides/opensearch)\.md$", page.as_posix())  # tested elsewhere
 ]
-HIDDEN = {"build", "dist", "demo", "reproduction", "node_modules"}
-MARKDOWN = sorted(
-    page
-    for page in ROOT.rglob("*.md")
-    if not any(part in HIDDEN or part.startswith(".") for part in page.relative_to(ROOT).parts)
-)
-REPOSITORY = "https://github.com/tessella/tessella"
 
 
 def python_blocks(page):
@@ -210,46 +203,6 @@ def test_the_page_says_what_to_pass_from_spark():
     index = ts.Index.build(eval(factors, {"rows": ROWS}), ids=eval(ids, {"rows": ROWS}))  # noqa: S307
     best = np.argsort(-ITEMS @ ITEMS[3])[:5]
     np.testing.assert_array_equal(index.search(ROWS[3].features, 5).ids, 100 + best)
-
-
-def anchors(page):
-    """The anchors of a page's headings, as GitHub and the site make them."""
-    found = set()
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
-        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
-        anchor = plain = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        number = 0
-        while anchor in found:
-            number += 1
-            anchor = f"{plain}-{number}"
-        found.add(anchor)
-    return found
-
-
-def links(page):
-    """The links and pictures of a page, without those inside code."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text))
-
-
-def target(page, link):
-    """The file of the repository that a link leads to; None if it leads elsewhere."""
-    for start in (f"{REPOSITORY}/blob/main/", f"{REPOSITORY}/tree/main/", f"{REPOSITORY}/raw/main/"):
-        if link.startswith(start):
-            return ROOT / link.removeprefix(start)
-    if re.match("[a-z]+:", link):
-        return None
-    return page.parent / link if link else page
-
-
-@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_in_pages_lead_somewhere(page):
-    for link in links(page):
-        path, _, anchor = link.partition("#")
-        file = target(page, path)
-        assert file is None or file.exists(), f"{page.name} links to {link}"
-        assert not anchor or file is None or anchor in anchors(file), f"{page.name} links to {link}"
 
 
 def test_the_table_of_cosines_is_what_the_command_prints():

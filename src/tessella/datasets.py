@@ -5,8 +5,6 @@ import hashlib
 import io
 import os
 import re
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -270,10 +268,12 @@ def _downloaded(published: _Published) -> bytes:
 
 def _fetched(address: str, published: _Published) -> bytes:
     """The archive at an address, if it is the one that was published."""
+    import urllib.request  # noqa: PLC0415 - few programs download
+
     try:
         with contextlib.closing(urllib.request.urlopen(address, timeout=30)) as answer:  # noqa: S310 - https, fixed
             archive: bytes = answer.read(_LARGEST_ZIP)
-    except (urllib.error.URLError, OSError) as error:
+    except OSError as error:
         reason = getattr(error, "reason", error)
         raise OSError(
             f"{address} cannot be downloaded ({reason}); where there is no network, pass a folder that holds "

@@ -532,13 +532,28 @@ def test_help_teaches():
         assert f"  {command} " in text
     steps = [text.index(f"tessella {command} ") for command in ("build", "search", "add")]
     assert steps == sorted(steps)
-    assert "completion" not in text
+    assert "--install-completion" in text
     for command in COMMANDS:
         page = good(command, "--help")
         assert f"Examples:\n    tessella {command} " in page
         assert good(command, "-h") == page
         assert max(map(len, page.splitlines())) <= 80
     assert "whole numbers if every" in " ".join(good("build", "--help").split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("se", {"search", "search-all", "serve"}), ("search --ex", {"--exact", "--exclude"})]
+)
+def test_a_shell_completes_commands_and_options(typed, offered):
+    words = {
+        "COMP_WORDS": f"tessella {typed}",
+        "COMP_CWORD": str(len(typed.split())),
+        "_TESSELLA_COMPLETE": "complete_bash",
+    }
+    ran = subprocess.run(  # noqa: S603
+        [Path(sys.executable).with_name("tessella")], env=os.environ | words, capture_output=True, text=True, check=True
+    )
+    assert set(ran.stdout.split()) == offered
 
 
 def test_examples_in_help_are_right_usage():

@@ -153,7 +153,6 @@ def _examples(*lines: str) -> str:
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import scipy.linalg.lapack
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
@@ -114,6 +113,8 @@ def fold_in(
     >>> fold_in(items[[0]], None, Gram.of(items), regularization=0.5, alpha=10)
     array([ 0.9009009 , -0.36036035], dtype=float32)
     """
+    from scipy.linalg import lapack  # noqa: PLC0415 - 20 ms of every import of tessella
+
     ridge = _checks.number_at_least(regularization, "regularization", 0.0)
     times = _checks.number_at_least(alpha, "alpha", 0.0)
     confidences = times * _checked_weights(weights, len(liked))
@@ -122,7 +123,7 @@ def fold_in(
     factors = liked.astype(np.float64)
     normal = gram.matrix + (factors.T * (np.abs(confidences) - 1)) @ factors
     normal.flat[:: len(normal) + 1] += ridge
-    _, solved, failed = scipy.linalg.lapack.dposv(normal, np.maximum(confidences, 0) @ factors, overwrite_a=True)
+    _, solved, failed = lapack.dposv(normal, np.maximum(confidences, 0) @ factors, overwrite_a=True)
     if failed:
         raise ValueError(
             f"regularization is {ridge:g}, too small to fold in with: the equations have no single solution; use a "
