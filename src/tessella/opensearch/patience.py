@@ -1,4 +1,4 @@
-"""Patience: which faults of a cluster pass, and how long to wait for that."""
+"""Patience: which failures of a cluster are temporary, and how long to retry."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import NotFoundError, TransportError
 
 PASSING = (429, 502, 503, 504)
-BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
+BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
 GONE = "index_not_found_exception"
 _NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Patience:
-    """Pauses that grow longer, until a time is up."""
+    """Pauses of growing length, until a time is up."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Wait a moment; False, at once, if the time is up."""
+        """Wait a moment and return True; return False at once if the time is up."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -34,29 +34,29 @@ class Patience:
 
 
 def passes(status: object, kind: object) -> bool:
-    """Whether a request that failed with this status and kind of error is worth repeating."""
+    """Return whether a request that failed with this status and kind of error is worth repeating."""
     return status in PASSING or kind == BLOCKED
 
 
 def is_passing(error: TransportError) -> bool:
-    """Whether a request that raised this is worth repeating."""
+    """Return whether a request that raised this error is worth repeating."""
     return isinstance(error, Unreachable) or passes(error.status_code, error.error)
 
 
 def is_gone(error: TransportError) -> bool:
-    """Whether a request failed because the index, alias or scan it named is not there, or no longer."""
+    """Return whether a request failed because the index, alias or scan that it named does not exist."""
     return isinstance(error, NotFoundError)
 
 
 def refused(error: dict[str, Any], status: int) -> TransportError:
-    """What a part of a request that failed would have raised alone."""
+    """Return the error that a failed part of a request would have raised alone."""
     kind = str(error.get("type"))
     gone = status == _NOT_FOUND or kind == GONE
     return (NotFoundError if gone else TransportError)(status, kind, error)
 
 
 def patiently(request: Callable[[], T], seconds: float) -> T:
-    """What a request gives, repeated while it fails for a reason that passes, for so many seconds."""
+    """Return the result of a request, which is repeated for some seconds while it fails for a temporary reason."""
     patience = Patience(seconds)
     while True:
         try:
@@ -67,7 +67,7 @@ def patiently(request: Callable[[], T], seconds: float) -> T:
 
 
 def reason(error: Any) -> str:
-    """What OpenSearch says of an error, in the words of its innermost cause."""
+    """Return the innermost cause that OpenSearch gives for an error."""
     while isinstance(error, dict) and isinstance(error.get("caused_by"), dict):
         error = error["caused_by"]
     if isinstance(error, dict):
