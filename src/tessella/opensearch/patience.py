@@ -8,7 +8,7 @@ from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import NotFoundError, TransportError
 
 PASSING = (429, 502, 503, 504)
-BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
+BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
 GONE = "index_not_found_exception"
 _NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
@@ -34,12 +34,12 @@ class Patience:
 
 
 def passes(status: object, kind: object) -> bool:
-    """Return whether a request that failed with this status and kind of error is worth repeating."""
+    """Whether a request that failed with this status and kind of error is worth repeating."""
     return status in PASSING or kind == BLOCKED
 
 
 def is_passing(error: TransportError) -> bool:
-    """Return whether a request that raised this error is worth repeating."""
+    """Whether a request that raised this is worth repeating."""
     return isinstance(error, Unreachable) or passes(error.status_code, error.error)
 
 
