@@ -144,6 +144,16 @@ def test_users_may_come_to_a_model_without():
     assert bare.recommend(9, k=1).ids.tolist() == ["z"]
 
 
+def test_a_recommender_whose_text_users_were_all_removed_can_be_loaded(tmp_path):
+    model = ts.Recommender.build(np.eye(3), [[1.0, 0.0, 0.0]], user_ids=["ann"], seen=[[0]])
+    model.remove_users(["ann"])
+    model.save(tmp_path / "model")
+    loaded = ts.Recommender.load(tmp_path / "model")
+    assert loaded.user_ids.tolist() == []
+    loaded.add_users([[0.0, 1.0, 0.0]], ["bob"], seen=[[0]])
+    assert loaded.recommend("bob", k=2).ids.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 def test_save_then_load_changes_nothing(model, tmp_path, mmap):
     for change in (lambda: None, lambda: model.remove_items(["b"]), lambda: model.remove_users(["ann"])):

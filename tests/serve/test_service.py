@@ -367,9 +367,7 @@ def test_users_come_change_and_go(client):
 
 def test_generations_are_made_filled_published_compared_and_gone_back_to(client):
     assert client.put("/v1/generations/next", json={"like": "first"}).status_code == 200
-    assert "there is a generation 'next' already" in problem(
-        client.put("/v1/generations/next", json={"n_factors": 3}), 409
-    )
+    assert "generation 'next' already exists" in problem(client.put("/v1/generations/next", json={"n_factors": 3}), 409)
     assert "holds no items yet" in problem(client.post("/v1/generations/next/publish"), 409)
     items = [
         {
@@ -396,7 +394,7 @@ def test_generations_are_made_filled_published_compared_and_gone_back_to(client)
     assert told["live"] == "next"
     assert {one["name"]: one["live"] for one in told["generations"]} == {"first": False, "next": True}
     assert client.post("/v1/rollback").json()["live"] == "first"
-    assert "no generation to go back to" in problem(client.post("/v1/rollback"), 409)
+    assert "there is no earlier generation to roll back to" in problem(client.post("/v1/rollback"), 409)
     assert "is live" in problem(client.delete("/v1/generations/first"), 409)
     assert client.delete("/v1/generations/next").json()["live"] == "first"
     assert "there is no generation 'next'" in problem(client.post("/v1/generations/next/publish"), 404)

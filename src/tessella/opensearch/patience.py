@@ -1,4 +1,4 @@
-"""Patience: which faults of a cluster pass, and how long to wait for that."""
+"""Patience: which failures of a cluster are temporary, and how long to retry."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class Patience:
-    """Pauses that grow longer, until a time is up."""
+    """Pauses of growing length, until a time is up."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Wait a moment; False, at once, if the time is up."""
+        """Wait a moment and return True; return False at once if the time is up."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -63,19 +63,19 @@ def is_passing(error: TransportError) -> bool:
 
 
 def is_gone(error: TransportError) -> bool:
-    """Whether a request failed because the index, alias or scan it named is not there, or no longer."""
+    """Return whether a request failed because the index, alias or scan that it named does not exist."""
     return isinstance(error, NotFoundError)
 
 
 def refused(error: dict[str, Any], status: int) -> TransportError:
-    """What a part of a request that failed would have raised alone."""
+    """Return the error that a failed part of a request would have raised alone."""
     kind = str(error.get("type"))
     gone = status == _NOT_FOUND or kind == GONE
     return (NotFoundError if gone else TransportError)(status, kind, error)
 
 
 def patiently(request: Callable[[], T], seconds: float) -> T:
-    """What a request gives, repeated while it fails for a reason that passes, for so many seconds."""
+    """Return the result of a request, which is repeated for some seconds while it fails for a temporary reason."""
     patience = Patience(seconds)
     while True:
         try:
@@ -94,7 +94,7 @@ def _kinds(error: Any) -> Iterator[str]:
 
 
 def reason(error: Any) -> str:
-    """What OpenSearch says of an error, in the words of its innermost cause."""
+    """Return the innermost cause that OpenSearch gives for an error."""
     while isinstance(error, dict) and isinstance(error.get("caused_by"), dict):
         error = error["caused_by"]
     if isinstance(error, dict):

@@ -97,8 +97,7 @@ def _ids_unpacked(name: str, arrays: Arrays) -> NDArray[Any]:
     if name in arrays:
         _checks.expect(arrays[name], name, np.int64, (len(arrays[name]),))
         return arrays[name]
-    texts = storage.texts_from_arrays(arrays[f"{name}_bytes"], arrays[f"{name}_ends"])
-    return texts if len(texts) else np.zeros(0, np.str_)
+    return storage.texts_from_arrays(arrays[f"{name}_bytes"], arrays[f"{name}_ends"])
 
 
 def _users_packed(users: Users, version: Version) -> tuple[Arrays, dict[str, object]]:

@@ -45,7 +45,7 @@ class Reading:
         limit = call.number("limit", 50, 1, MOST_LISTED)
         after = call.number("after", -1, -1, 2**62)
         if listed is not None:
-            asked = ids_in([one for one in listed.split(",") if one], _item_kind(model))
+            asked = ids_in([one for one in listed.split(",") if one], item_kind(model))
             if len(asked) > MOST_LISTED:
                 raise too_large("the number of ids", len(asked), MOST_LISTED)
             found, following = self._store.items(asked, generation=model.name), None
@@ -62,7 +62,7 @@ class Reading:
 
     def _item(self, call: Call) -> Answer:
         model = self._store.model(call.query.get("generation"))
-        item = id_in(call.params["id"], _item_kind(model))
+        item = id_in(call.params["id"], item_kind(model))
         found = self._store.items([item], generation=model.name)
         if not found:
             raise KeyError(f"there is no item with id {item!r}.")
@@ -99,8 +99,7 @@ class Reading:
     def _user(self, call: Call) -> Answer:
         model = self._store.model(call.query.get("generation"))
         edition = None if model.held is None else model.held._edition
-        users = None if edition is None else edition.users
-        user = id_in(call.params["id"], None if users is None else users.ids.dtype.kind)
+        user = id_in(call.params["id"], user_kind(model))
         found = self._store.users([user], generation=model.name)
         if not found:
             raise KeyError(f"there is no user with id {user!r}.")
@@ -231,8 +230,15 @@ class Reading:
         return answer(messages.Traffic(STEP, time.time(), self._counters.traffic(minutes)))
 
 
-def _item_kind(model: Model) -> str | None:
+def item_kind(model: Model) -> str | None:
+    """Return the dtype kind of the model's item ids, "U" or "i"; None if it has no items."""
     return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
+
+
+def user_kind(model: Model) -> str | None:
+    """Return the dtype kind of the model's user ids, "U" or "i"; None if it has no users."""
+    users = None if model.held is None else model.held._edition.users
+    return None if users is None else users.ids.dtype.kind
 
 
 def info(one: Generation) -> GenerationInfo:

@@ -25,6 +25,7 @@ from tessella.serve.messages import (
     UserOne,
 )
 from tessella.serve.problems import Problem, too_large
+from tessella.serve.reading import item_kind, user_kind
 from tessella.serve.settings import Settings
 from tessella.store import Change, EmptyError, ItemInput, Model, Store, UserInput
 
@@ -119,7 +120,7 @@ class Writing:
     async def _put_items(self, call: Call, told: list[ItemOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        kind = _kind(model)
+        kind = item_kind(model)
         made = []
         for one in told:
             ways = [one.factors is not None, one.like is not None, one.liked_by is not None]
@@ -159,7 +160,7 @@ class Writing:
     async def _delete(self, call: Call, what: str, given: list[Any], generation: str | None) -> Answer:
         self._check_rows(len(given))
         model = self._store.model(generation)
-        ids = ids_in(given, _kind(model) if what == "items" else _user_kind(model))
+        ids = ids_in(given, item_kind(model) if what == "items" else user_kind(model))
         change = Change(remove_items=ids, generation=model.name)
         if what == "users":
             change = Change(remove_users=ids, generation=model.name)
@@ -186,7 +187,7 @@ class Writing:
     async def _put_users(self, call: Call, told: list[UserOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        items, users = _kind(model), _user_kind(model)
+        items, users = item_kind(model), user_kind(model)
         made = []
         for one in told:
             factors: Any = one.factors
@@ -298,12 +299,3 @@ def _tell(futures: list["asyncio.Future[int]"], outcomes: list[int | Exception])
             done.set_exception(outcome)
         else:
             done.set_result(outcome)
-
-
-def _kind(model: Model) -> str | None:
-    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
-
-
-def _user_kind(model: Model) -> str | None:
-    users = None if model.held is None else model.held._edition.users
-    return None if users is None else users.ids.dtype.kind
