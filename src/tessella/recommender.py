@@ -854,7 +854,7 @@ class Live:
 
 def _recommender(given: object) -> Recommender:
     if not isinstance(given, Recommender):
-        raise TypeError(f"recommender is a {type(given).__name__}, but must be a tessella.Recommender.")
+        raise TypeError(f"recommender must be a tessella.Recommender, not {type(given).__name__}.")
     return given
 
 

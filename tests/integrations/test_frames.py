@@ -152,7 +152,7 @@ GOOD = columns(ITEM_IDS, ITEMS)
 @pytest.mark.parametrize(
     ("items", "options", "refused", "sentence"),
     [
-        (5, {}, TypeError, r"items is a int, but must be a frame, an Arrow table, or the path of a Parquet file\."),
+        (5, {}, TypeError, r"items must be a frame, an Arrow table, or the path of a Parquet file, not int\."),
         ("nowhere.parquet", {}, FileNotFoundError, r"there is no file or folder nowhere\.parquet\."),
         (arrow({"key": [1]}), {}, ValueError, r"items has no column 'id'; it has 'key'\."),
         (arrow({"id": [1]}), {}, ValueError, r"items has no column 'features'; it has 'id'\."),

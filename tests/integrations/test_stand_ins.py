@@ -151,8 +151,12 @@ def test_approximate_search_is_an_option():
             ValueError,
             r"user_items has 6 rows, but must have 1: one for each user or item requested\.",
         ),
-        (lambda one: one.recommend(0, SEEN.tocsc()), ValueError, r"user_items is a csc_\w+, but must be a SciPy CSR"),
-        (lambda one: one.recommend(0, None), ValueError, r"user_items is a NoneType, but must be a SciPy CSR matrix\."),
+        (
+            lambda one: one.recommend(0, SEEN.tocsc()),
+            ValueError,
+            r"user_items must be a SciPy CSR matrix, not csc_\w+\.",
+        ),
+        (lambda one: one.recommend(0, None), ValueError, r"user_items must be a SciPy CSR matrix, not NoneType\."),
         (lambda one: one.recommend(0, SEEN[[0]], N=0), ValueError, r"N is 0, but must be at least 1\."),
         (lambda one: one.recommend(0, SEEN[[0]], items=[]), ValueError, r"items is empty, but must name at least 1;"),
         (lambda one: one.recommend(0, SEEN[[0]], items=[3, 3]), ValueError, r"items holds 3 more than once\."),
@@ -204,7 +208,7 @@ def test_what_cannot_be_answered_gets_a_sentence(call, refused, sentence):
         (lambda: from_surprise(MODEL), TypeError, r"SimpleNamespace has no pu and qi; pass a fitted SVD, SVDpp or NMF"),
         (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, bi=BIASES[:3])), ValueError, r"bi has shape \(3,\), but must have shape \(20,\), one for each item\."),
         (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, yj=ITEMS)), ValueError, r"has yj, but no trainset to say which items each user rated\."),
-        (lambda: from_gensim(MODEL), TypeError, r"items is a SimpleNamespace, but must have vectors and index_to_key"),
+        (lambda: from_gensim(MODEL), TypeError, r"items must have vectors and index_to_key, as KeyedVectors do, but SimpleNamespace does not\."),
     ],
 )  # fmt: skip
 def test_what_is_no_model_gets_a_sentence(call, refused, sentence):

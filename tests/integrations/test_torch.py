@@ -104,9 +104,9 @@ def test_items_alone_are_asked_for_with_vectors():
 
 def test_what_does_not_fit_gets_a_sentence():
     (items, item_inputs), _ = towers()
-    with pytest.raises(TypeError, match=r"items is a Tower without weights; pass item_inputs to call it as a tower\."):
+    with pytest.raises(TypeError, match=r"items \(Tower\) has no weights; pass item_inputs to call it as a tower\."):
         from_torch(items)
-    with pytest.raises(TypeError, match=r"items is a Tensor, but with item_inputs it must be a callable tower\."):
+    with pytest.raises(TypeError, match=r"with item_inputs, items must be a callable tower, not Tensor\."):
         from_torch(torch.eye(3), item_inputs=torch.arange(3))
     with pytest.raises(ValueError, match=r"inputs of a tower have 2 and 30 rows, but must all have the same number\."):
         from_torch(items, item_inputs=(item_inputs[0], item_inputs[1][:2]))

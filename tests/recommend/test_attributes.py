@@ -237,9 +237,9 @@ KNOWN = Attributes.of({"year": [1], "genre": [["a"]], "day": [dt.date(2020, 1, 1
     [
         ({"a": [1, 2]}, ValueError, "attributes['a'] has 2 values, but there are 3 items."),
         ({"a": np.zeros(4)}, ValueError, "attributes['a'] has 4 values, but there are 3 items."),
-        ({"a": "abc"}, TypeError, "attributes['a'] is a str, but must be a list or array with a value for each item."),
-        ({"a": {1, 2, 3}}, TypeError, "attributes['a'] is a set, but must be a list or array with a value for each item."),
-        ({"a": None}, TypeError, "attributes['a'] is a NoneType, but must be a list or array"),
+        ({"a": "abc"}, TypeError, "attributes['a'] must be a list or array with a value for each item, not str."),
+        ({"a": {1, 2, 3}}, TypeError, "attributes['a'] must be a list or array with a value for each item, not set."),
+        ({"a": None}, TypeError, "attributes['a'] must be a list or array with a value for each item, not NoneType."),
         ({"a": np.zeros((3, 2))}, ValueError, "attributes['a'] has 2 dimensions, but must have 1; pass a list for each item instead."),
         ({"a": [1, "x", None]}, TypeError, "attributes['a'] holds int and str, but must hold values of one kind: strings, lists of strings or integers, numbers, dates or bools."),
         ({"a": [True, 1, 2]}, TypeError, "attributes['a'] holds bool and int, but must hold values of one kind"),
@@ -255,7 +255,7 @@ KNOWN = Attributes.of({"year": [1], "genre": [["a"]], "day": [dt.date(2020, 1, 1
         ({1: [1, 2, 3]}, TypeError, "attributes has a column named 1, but column names must be non-empty strings."),
         ({"": [1, 2, 3]}, TypeError, "attributes has a column named '', but column names must be non-empty strings."),
         ({"not": [1, 2, 3]}, ValueError, "attributes has a column named 'not', which is a keyword of where; rename the column."),
-        ([1, 2, 3], TypeError, "attributes is a list, but must be a dict of columns, or a pandas, polars or Arrow table."),
+        ([1, 2, 3], TypeError, "attributes must be a dict of columns, or a pandas, polars or Arrow table, not list."),
     ],
 )  # fmt: skip
 def test_bad_input(data, kind, sentence):

@@ -467,10 +467,10 @@ BAD_CALLS = [
     ("recommend", {"users": "dan"}, KeyError, "there is no user with id 'dan'"),
     ("recommend", {"users": 7}, TypeError, "users holds integers, but the user ids are strings."),
     ("recommend", {"users": ["ann", 7]}, TypeError, "users holds both texts and other values"),
-    ("recommend", {"users": True}, TypeError, "users is a bool"),
-    ("recommend", {"users": 1.5}, TypeError, "users is a float, but must hold user ids or vectors."),
-    ("recommend", {"users": {"ann"}}, TypeError, "users is a set, but must hold user ids or vectors."),
-    ("recommend", {"users": scipy.sparse.eye_array(3)}, TypeError, "users is a SciPy sparse matrix"),
+    ("recommend", {"users": True}, TypeError, "users must be ids or vectors, not bool."),
+    ("recommend", {"users": 1.5}, TypeError, "users must be ids or vectors, not float."),
+    ("recommend", {"users": {"ann"}}, TypeError, "users must be ids or vectors, not set."),
+    ("recommend", {"users": scipy.sparse.eye_array(3)}, TypeError, "users must be ids or vectors, not a SciPy sparse matrix; pass likes as liked=."),
     ("recommend", {}, ValueError, "there is nobody to recommend to; pass users, liked or like."),
     ("recommend", {"users": [1.0, 2.0]}, ValueError, "users has vectors of length 2, but the model has 3 factors."),
     ("recommend", {"users": [1.0, np.nan, 0]}, ValueError, "users holds nan, but vectors must be finite."),
@@ -499,14 +499,14 @@ BAD_CALLS = [
     ("recommend", ANN | {"boosts": {"new": 1}}, ValueError, "boosts names 'new', which is not a signal; there are 'fresh'."),
     ("recommend", ANN | {"boosts": {"fresh": np.nan}}, ValueError, "boosts\\['fresh'\\] is nan, but weights must be finite."),
     ("recommend", ANN | {"boosts": {"fresh": [1, 2]}}, ValueError, "must be one weight, or one for each of the 1 queries."),
-    ("recommend", ANN | {"boosts": 3}, TypeError, "boosts is a int"),
+    ("recommend", ANN | {"boosts": 3}, TypeError, "boosts must be a dict of weights by signal name, not int."),
     ("recommend", ANN | {"exclude": 3}, TypeError, "exclude is a int"),
     ("recommend", ANN | {"allow": [["a"], ["b"]]}, ValueError, "allow has 2 sequences of ids, but there is 1 query."),
     ("recommend", ANN | {"after": "x"}, ValueError, "after is not a valid cursor"),
     ("recommend", ANN | {"after": "é"}, ValueError, "after is not a valid cursor"),
-    ("recommend", ANN | {"after": 3}, TypeError, "after is a int, but must be a str"),
+    ("recommend", ANN | {"after": 3}, TypeError, "after must be a str, the `next` of the previous page, not int."),
     ("recommend", ANN | {"interests": "all"}, ValueError, "interests is 'all', but must be one of 'best', 'sum'."),
-    ("recommend", ANN | {"variety": 3}, TypeError, "variety is a int, but must be tessella.at_most"),
+    ("recommend", ANN | {"variety": 3}, TypeError, "variety must be tessella.at_most\\(...\\) or tessella.diversify\\(...\\), not int."),
     ("recommend", ANN | {"variety": ts.at_most(1, per="genre")}, ValueError, "genre"),
     ("recommend", ANN | {"method": "exact"}, TypeError, "method is a str"),
     ("recommend", ANN | {"method": ts.Slots(1), "exact": True}, ValueError, "contradict each other"),
@@ -590,10 +590,10 @@ def test_a_model_without_users_factors_attributes_or_signals():
 
 
 def test_live_takes_recommenders(model):
-    with pytest.raises(TypeError, match=r"recommender is a int, but must be a tessella\.Recommender"):
+    with pytest.raises(TypeError, match=r"recommender must be a tessella\.Recommender, not int"):
         ts.Live(3)
     live = ts.Live(model)
-    with pytest.raises(TypeError, match="recommender is a NoneType"):
+    with pytest.raises(TypeError, match=r"recommender must be a tessella\.Recommender, not NoneType"):
         live.swap(None)
     assert live.current is model
     with pytest.raises(

@@ -191,7 +191,7 @@ GOOD = {"a": [1.0, 2.0, 3.0], "fresh": Decaying([1.0, 2.0, 3.0], tau=1.0)}
         ({"a": ["x", "y", "z"]}, r"signals\['a'\] holds <U1, but must hold real numbers"),
         ({"a": np.ones((3, 2))}, r"signals\['a'\] has 2 dimensions, but must have 1\."),
         ({3: [1.0, 2.0, 3.0]}, "signals has a column named 3, but column names must be strings."),
-        ([1.0], "signals is a list, but must be a dict or a frame of columns."),
+        ([1.0], "signals must be a dict or a frame of columns, not list."),
         ({"a": [1.0, 1.0, -1e308]}, r"signals\['a'\] holds -1e\+308, which is too large for float32; scale it down\."),
     ],
 )
@@ -210,7 +210,7 @@ def test_bad_signals_get_a_sentence(data, sentence):
             r"boosts\['a'\] has shape \(3,\), but must be one weight, or one for each of the 2 queries\.",
         ),
         ({"a": "much"}, r"boosts\['a'\] holds <U4, but must hold real numbers"),
-        ([1.0], "boosts is a list, but must be a dict of weights by signal name."),
+        ([1.0], "boosts must be a dict of weights by signal name, not list."),
     ],
 )
 def test_bad_boosts_get_a_sentence(boosts, sentence):

@@ -107,7 +107,7 @@ def _table(given: Any, name: str) -> Any:
     """Return a frame or an Arrow table; read it first if it is a path."""
     if not _is_table(given):
         raise TypeError(
-            f"{name} is a {type(given).__name__}, but must be a frame, an Arrow table, or the path of a Parquet file."
+            f"{name} must be a frame, an Arrow table, or the path of a Parquet file, not {type(given).__name__}."
         )
     if not isinstance(given, str | os.PathLike):
         return given

@@ -44,6 +44,6 @@ def _keyed(given: Any, name: str, attribute: str) -> Any:
     found = getattr(given, attribute, given)
     if not (hasattr(found, "vectors") and hasattr(found, "index_to_key")):
         raise TypeError(
-            f"{name} is a {type(given).__name__}, but must have vectors and index_to_key, as KeyedVectors do."
+            f"{name} must have vectors and index_to_key, as KeyedVectors do, but {type(given).__name__} does not."
         )
     return found

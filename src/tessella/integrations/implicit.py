@@ -324,7 +324,7 @@ def _several(given: ArrayLike, n: int, name: str, what: str) -> NDArray[np.int64
 def _one_row_each(matrix: Any, n: int, n_columns: int, name: str) -> Any:
     """Return a CSR matrix with a row for each requested user or item, and a column for each in the model."""
     if not (_checks.is_sparse(matrix) and matrix.format == "csr"):
-        raise ValueError(f"{name} is a {type(matrix).__name__}, but must be a SciPy CSR matrix.")
+        raise ValueError(f"{name} must be a SciPy CSR matrix, not {type(matrix).__name__}.")
     if matrix.shape[0] != n:
         raise ValueError(f"{name} has {matrix.shape[0]} rows, but must have {n}: one for each user or item requested.")
     if matrix.shape[1] == n_columns:

@@ -69,12 +69,10 @@ def _weight(given: Any) -> Any:
 def _vectors(given: Any, inputs: Any, name: str, inputs_name: str, size: int) -> NDArray[Any]:
     if inputs is not None:
         if not callable(given):
-            raise TypeError(f"{name} is a {type(given).__name__}, but with {inputs_name} it must be a callable tower.")
+            raise TypeError(f"with {inputs_name}, {name} must be a callable tower, not {type(given).__name__}.")
         return _answers(given, inputs, name, size)
     if callable(given) and not hasattr(given, "weight"):
-        raise TypeError(
-            f"{name} is a {type(given).__name__} without weights; pass {inputs_name} to call it as a tower."
-        )
+        raise TypeError(f"{name} ({type(given).__name__}) has no weights; pass {inputs_name} to call it as a tower.")
     return dense(_weight(given), name)
 
 

@@ -49,7 +49,7 @@ class Wish:
         _checks.one_of(self.interests, "interests", INTERESTS)
         if self.variety is not None and not isinstance(self.variety, AtMost | Diversify):
             kind = type(self.variety).__name__
-            raise TypeError(f"variety is a {kind}, but must be tessella.at_most(...) or tessella.diversify(...).")
+            raise TypeError(f"variety must be tessella.at_most(...) or tessella.diversify(...), not {kind}.")
 
     def of_queries(self, some: slice, n: int) -> "Wish":
         """Return the options for some of n queries; filters must have been read already."""

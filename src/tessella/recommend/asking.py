@@ -87,11 +87,11 @@ def block_of_users(edition: Edition, some: slice) -> Asked:
 def _user_ids(users: Any) -> NDArray[Any] | None:
     """Return the ids that were passed, or None for vectors."""
     if isinstance(users, bool | np.bool_):
-        raise TypeError("users is a bool, but must hold user ids or vectors.")
+        raise TypeError("users must be ids or vectors, not bool.")
     if isinstance(users, str | int | np.integer):
         return _checks.ids([users], 1, unique=False, name="users")
     if _checks.is_sparse(users):
-        raise TypeError("users is a SciPy sparse matrix, but must hold user ids or vectors; pass likes as liked=.")
+        raise TypeError("users must be ids or vectors, not a SciPy sparse matrix; pass likes as liked=.")
     if not isinstance(users, list | tuple | range) and hasattr(users, "__array__"):
         users = np.asarray(users)
     if isinstance(users, np.ndarray) and users.dtype.kind != "O":
@@ -104,7 +104,7 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
         ):
             return None
     else:
-        raise TypeError(f"users is a {type(users).__name__}, but must hold user ids or vectors.")
+        raise TypeError(f"users must be ids or vectors, not {type(users).__name__}.")
     return _checks.ids(users, None, unique=False, name="users")
 
 
@@ -198,7 +198,7 @@ def item_lists(given: Any, name: str) -> tuple[list[Likes], bool]:
     if isinstance(given, str | int | np.integer):
         raise TypeError(f"{name} is {given!r}, but must be a sequence of ids; pass [{given!r}].")
     if not (isinstance(given, list | tuple | set | frozenset | range | np.ndarray) or hasattr(given, "__array__")):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must be a sequence of ids.")
+        raise TypeError(f"{name} must be a sequence of ids, not {type(given).__name__}.")
     values = list(given)
     if values and all(isinstance(value, Mapping) or _checks.is_sequence(type(value)) for value in values):
         return [

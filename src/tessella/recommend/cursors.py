@@ -52,7 +52,7 @@ class Cursor:
     def of(cls, text: object) -> Self:
         """Decode a cursor that `encoded` returned."""
         if not isinstance(text, str):
-            raise TypeError(f"after is a {type(text).__name__}, but must be a str: the `next` of the previous page.")
+            raise TypeError(f"after must be a str, the `next` of the previous page, not {type(text).__name__}.")
         try:
             return cls._decoded(text)
         except (binascii.Error, struct.error, RecursionError, TypeError, ValueError):

@@ -37,7 +37,7 @@ def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
         names, column = list(data.columns), data.__getitem__
     else:
         raise TypeError(
-            f"{what} is a {type(data).__name__}, but must be a dict of columns, or a pandas, polars or Arrow table."
+            f"{what} must be a dict of columns, or a pandas, polars or Arrow table, not {type(data).__name__}."
         )
     for number, name in enumerate(names):
         if not isinstance(name, str) or not name:
@@ -50,7 +50,7 @@ def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
 def read(given: Any, count: int, name: str, like: Column | None = None) -> Column:
     """Read a column of `count` values; if `like` is given, it must be of that kind."""
     if not _checks.is_sequence(type(given)) or isinstance(given, set | frozenset):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must be a list or array with a value for each item.")
+        raise TypeError(f"{name} must be a list or array with a value for each item, not {type(given).__name__}.")
     array = _array(given)
     if array is not None and array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1; pass a list for each item instead.")

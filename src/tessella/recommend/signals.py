@@ -313,7 +313,7 @@ class Signals:
         """Return the weights of n queries for every signal."""
         asked = {} if boosts is None else boosts
         if not isinstance(asked, Mapping):
-            raise TypeError(f"boosts is a {type(asked).__name__}, but must be a dict of weights by signal name.")
+            raise TypeError(f"boosts must be a dict of weights by signal name, not {type(asked).__name__}.")
         unknown = [name for name in asked if name not in self._fitted]
         if unknown:
             known = f"there are {', '.join(map(repr, self._fitted))}" if self._fitted else "there are none"
@@ -360,7 +360,7 @@ def _columns(
     """Read columns by name: values without a lifetime, or times with one."""
     names = next((getattr(data, part) for part in ("column_names", "columns", "keys") if hasattr(data, part)), None)
     if names is None:
-        raise TypeError(f"{what} is a {type(data).__name__}, but must be a dict or a frame of columns.")
+        raise TypeError(f"{what} must be a dict or a frame of columns, not {type(data).__name__}.")
     found = {}
     for name in names() if callable(names) else names:
         if not isinstance(name, str):

@@ -159,7 +159,7 @@ def at_most(n: int, *, per: str) -> AtMost:
     AtMost(n=2, per='genre')
     """
     if not isinstance(per, str):
-        raise TypeError(f"per is a {type(per).__name__}, but must be the name of a column.")
+        raise TypeError(f"per must be the name of a column, not {type(per).__name__}.")
     return AtMost(_checks.whole_number(n, "n", 1), per)
 
 
