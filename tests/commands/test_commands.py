@@ -350,7 +350,7 @@ def test_info():
     lines = dict(line.split(maxsplit=1) for line in good("info", "texts.tessella").splitlines())
     assert lines["items"] == "40"
     assert lines["factors"] == "6"
-    assert lines["ids"] == "texts"
+    assert lines["ids"] == "strings"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
     assert lines["format"] == str(storage.FORMAT)
     assert lines["tessella"] == ts.__version__

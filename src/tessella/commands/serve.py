@@ -21,7 +21,7 @@ def serve(
         ),
     ],
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any other than this machine's own needs --tokens.")
+        str, typer.Option(help="The address to listen on; any but a loopback address needs --tokens.")
     ] = "127.0.0.1",
     port: PORT = 8000,
     writable: Annotated[bool, typer.Option("--writable", help="Accept changes.")] = False,
