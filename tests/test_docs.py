@@ -136,10 +136,24 @@ def test_shell_in_the_page_on_the_command_line_runs_and_prints_what_it_says(tmp_
 def test_readme_example_finds_what_it_says():
     names = {}
     exec(python_blocks(ROOT / "README.md")[0], names)  # noqa: S102
-    np = names["np"]
-    scores = names["user_factors"] @ names["item_factors"].T
-    np.testing.assert_array_equal(names["found"].ids, np.argsort(-scores, axis=1)[:, :10])
-    assert names["index"].search(names["user_factors"][0], 1).ids[0] == 20_000
+    best = -np.sort(-(names["users"] @ names["items"].T))[:, :10]
+    np.testing.assert_allclose(names["exact"].scores, best, rtol=1e-5)
+    assert names["index"].search(names["users"][0], 1, exact=True).ids[0] == 50_000
+
+
+def test_readme_is_short_and_its_links_work_anywhere():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 120
+    assert {"`make demo`", "`make test`"} <= set(re.findall("`make [a-z]+`", text[: text.index("```python")]))
+    assert all(link.startswith("https://") for link in re.findall(r"\]\((.*?)\)", text))
+
+
+def test_throughput_in_readme_is_what_the_benchmark_found():
+    text = (ROOT / "README.md").read_text()
+    maker = load(ROOT / "docs" / "make_performance.py")
+    assert len(re.findall(r"^\| queries a second, (?:ALS|BPR) \| [\d,]+ \|", text, re.MULTILINE)) == 2
+    assert maker.readme(text) == text
+    assert re.search(r"^\| \| (.*) \|$", text, re.MULTILINE)[1].split(" | ") == list(maker.LIBRARIES)
 
 
 class Tensor(np.ndarray):
