@@ -125,7 +125,7 @@ def test_from_factors_to_recommendations():
 def test_an_index_is_built_for_a_method():
     good("build", "items.npy", "-o", "exact.tessella", "--method", "exact")
     exact = ts.Index.load("exact.tessella")
-    assert exact.plan.reason == "it certifies its answers"
+    assert exact.plan.reason == "its answers are certified"
     good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
     assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
     said = good("build", "items.npy", "-o", "tiles.tessella", "--method", "tiles")
@@ -270,7 +270,7 @@ def test_output_files(suffix):
     first = Path(output).read_bytes()
     refused = run("search", "items.tessella", "users.npy", "-o", output)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == f"tessella: {output} exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == f"tessella: {output} already exists; pass --overwrite to replace it.\n"
     assert Path(output).read_bytes() == first
     good("search", "items.tessella", "users.npy", "-k", 5, "-o", output, "--overwrite")
     assert Path(output).read_bytes() != first
@@ -311,7 +311,7 @@ def test_columns_have_ids_once_items_were_removed():
     assert np.load("recs/ids.npy").tolist() == index.search(USERS, exclude=(seen, columns)).ids.tolist()
     item = int(columns[seen[[0]].indices[-1]])
     said = good("explain", "items.tessella", "users.npy", "--user", 0, "--item", item, *asked)
-    assert "leaves it out: exclude names it" in said
+    assert "filters it out: it is in exclude" in said
     for options, sentence in (
         (
             asked[:2],
@@ -397,8 +397,8 @@ BAD = [
     (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
     (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
     (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
-    (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
-    (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "items.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
+    (("build", "nowhere.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
     (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but only a regular file can be replaced."),
     (("build", "pipe.npy", "-o", "x"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("build", "device.npy", "-o", "x"), "device.npy is a device, but only a regular file can be read."),
@@ -435,7 +435,7 @@ BAD = [
     (("search-all", INDEX, "pipe.npy", "--out", "recs"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search-all", INDEX, "device.npy", "--out", "recs"), "device.npy is a device, but only a regular file can be read."),
     (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
-    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
     (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
@@ -470,8 +470,8 @@ BAD = [
     (("explain", INDEX, FILE, "--user", "9", "--item", "0"), "users.npy has no row 9; its rows are 0 to 8."),
     (("explain", INDEX, FILE, "--user", "-1", "--item", "0"), "users.npy has no row -1; its rows are 0 to 8."),
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
-    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
-    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy does not contain ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
+    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
@@ -661,7 +661,7 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert said == f"tessella: {output} could not be written: File too large. The file that was there is unchanged.\n"
+    assert said == f"tessella: {output} could not be written: File too large. The existing file is unchanged.\n"
     assert contents(folder) == before
 
 

@@ -328,7 +328,7 @@ def test_everybody_in_one_file_or_a_folder(where):
     np.testing.assert_array_equal(np.load("recs/ids.npy"), found.ids)
     assert {path.name for path in Path().glob("*recs*")} == {"recs", "recs.parquet"}
     refused = run("recommend", "model.tessella", "--all-users", "-o", "recs.parquet")
-    assert refused.stderr == "tessella: recs.parquet exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == "tessella: recs.parquet already exists; pass --overwrite to replace it.\n"
 
 
 @pytest.mark.parametrize("index", ["model.tessella", "texts.tessella"])

@@ -214,18 +214,18 @@ BAD = [
     ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 1048576."),
     ((USERS,), {"method": "slots"}, TypeError, "method is a str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
-    ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
+    ((USERS,), {"exact": object()}, TypeError, "exact must be True or False, not object."),
     ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),
-    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): a row is for a query."),
+    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): each row belongs to one query."),
     ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequence of ids, but there are 50 queries."),
     ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude holds sequences of ids and other values, but must hold the one or the other."),
-    ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "exclude holds both texts and other values"),
+    ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "exclude holds both strings and other values"),
     ((USERS,), {"exclude": 3}, TypeError, "exclude is a int, but must be a sequence of ids"),
     ((USERS,), {"allow": [[1]] * 49}, ValueError, "allow has 49 sequences of ids, but there are 50 queries."),
-    ((USERS,), {"allow": [[1]] * 49 + [["a"]]}, TypeError, "allow holds both texts and other values"),
+    ((USERS,), {"allow": [[1]] * 49 + [["a"]]}, TypeError, "allow holds both strings and other values"),
     ((USERS,), {"allow": ["a"]}, TypeError, "ids are texts, but those in the index are whole numbers."),
-    ((USERS,), {"progress": 1}, TypeError, "progress is True or False, not int."),
-    ((USERS,), {"overwrite": 1}, TypeError, "overwrite is True or False, not int."),
+    ((USERS,), {"progress": 1}, TypeError, "progress must be True or False, not int."),
+    ((USERS,), {"overwrite": 1}, TypeError, "overwrite must be True or False, not int."),
 ]  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def test_finished_answers_are_replaced_only_if_asked_for(index, tmp_path):
     out = tmp_path / "recs"
     index.search_all(USERS, 3, out=out)
     before = files(tmp_path)
-    with pytest.raises(FileExistsError, match=r"recs exists already; pass overwrite=True to replace it\.$"):
+    with pytest.raises(FileExistsError, match=r"recs already exists; pass overwrite=True to replace it\.$"):
         index.search_all(USERS, 4, out=out)
     assert files(tmp_path) == before
     assert_same(index.search_all(USERS, 4, out=out, overwrite=True), index.search(USERS, 4))

@@ -362,7 +362,7 @@ class TestScikitLearn:
         factors = rng.standard_normal((20, 3))
         mapper = ts.SparseMap().fit(factors)
         mapper.set_params(schema__rotation="principal")
-        with pytest.raises(ValueError, match="changed after fit"):
+        with pytest.raises(ValueError, match="changed since fit"):
             mapper.transform(factors)
         assert mapper.fit(factors).transform(factors).shape == (20, 18)
 

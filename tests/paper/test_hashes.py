@@ -233,7 +233,7 @@ def test_bad_factors(baseline):
     [
         (lambda: SignRandomProjection(0, 1), ValueError, "bits is 0, but must be from 1 to 62."),
         (lambda: SignRandomProjection(63, 1), ValueError, "bits is 63, but must be from 1 to 62."),
-        (lambda: SignRandomProjection(2.0, 1), TypeError, "bits is a whole number, not float."),
+        (lambda: SignRandomProjection(2.0, 1), TypeError, "bits must be an integer, not float."),
         (lambda: SignRandomProjection(2, 0), ValueError, "tables is 0, but must be from 1 to 1024."),
         (lambda: SignRandomProjection(2, 1, -1), ValueError, "seed is -1, but must be at least 0."),
         (lambda: SignRandomProjection(2, 1).directions(0), ValueError, "n_factors is 0, but must be from 1 to 4096."),
@@ -248,7 +248,7 @@ def test_bad_factors(baseline):
         (lambda: PCATree(3).fit(GOOD), ValueError, "depth is 3, for 8 leaves, but item_factors has 4 rows; use less depth."),
         (lambda: PCATree(2, spill=0.6), ValueError, "spill is 0.6, but must be from 0 to 0.5."),
         (lambda: PCATree(2, spill=-0.1), ValueError, "spill is -0.1, but must be from 0 to 0.5."),
-        (lambda: PCATree(2, spill="0"), TypeError, "spill is a number, not str."),
+        (lambda: PCATree(2, spill="0"), TypeError, "spill must be a number, not str."),
     ],
 )  # fmt: skip
 def test_bad_parameters(call, error, sentence):

@@ -297,7 +297,7 @@ LINE = curve([0.2, 0.6], [1.0, 0.5])
         (lambda: accuracy_at(LINE, 0.7), ValueError, "discarded is 0.7, but the curve runs from 0.2 to 0.6."),
         (lambda: accuracy_at(([0.2], [1.0]), 0.2), TypeError, "line is a tuple, but must be a Curve; make one with curve(discarded, accuracy)."),
         (lambda: area_between(LINE, None), TypeError, "second is a NoneType, but must be a Curve;"),
-        (lambda: accuracy_at(LINE, "0.3"), TypeError, "discarded is a number, not str."),
+        (lambda: accuracy_at(LINE, "0.3"), TypeError, "discarded must be a number, not str."),
         (lambda: area_between(LINE, curve([0.8, 0.9], [1, 1])), ValueError, "the curves have no range in common: one runs from 0.2 to 0.6, the other from 0.8 to 0.9."),
     ],
 )  # fmt: skip

@@ -268,7 +268,7 @@ def test_impossible_sizes_get_a_sentence(sizes, sentence):
 
 
 def test_what_stands_there_is_not_overwritten_unasked(ran, tmp_path):
-    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True to replace it"):
+    with pytest.raises(FileExistsError, match="already exists; pass overwrite=True to replace it"):
         reproduce("synthetic", ran[0], scale=TINY)
     mine = tmp_path / "mine"
     shutil.copytree(ran[0], mine)
@@ -337,7 +337,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
         return result.stderr
 
     out = tmp_path / "report"
-    assert "holds no ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
+    assert "does not contain ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
     assert "there is no folder" in said("synthetic", "--out", tmp_path / "no" / "report")
     assert "items is 5, but must be at least 20" in said("synthetic", "--out", out, "--items", 5)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

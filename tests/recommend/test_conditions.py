@@ -267,7 +267,7 @@ def deep(levels):
         ({"year": 10**400}, TypeError, "finite numbers"),
         ({"year": None}, TypeError, "where['year'] asks for None; pass {'missing': True} for items without a value."),
         ({"year": [1, None]}, TypeError, "where['year'] asks for None"),
-        ({"year": {"missing": 1}}, TypeError, "where['year']['missing'] is True or False, not int."),
+        ({"year": {"missing": 1}}, TypeError, "where['year']['missing'] must be True or False, not int."),
         ({"year": {"any": 1}}, TypeError, "where['year'] has 'any' with an int, but it takes a list."),
         ({"year": {"all": [1]}}, TypeError, "where['year'] has 'all', which is for columns of several values, but is of the kind number."),
         ({"title": {"from": "a"}}, TypeError, "where['title'] has 'from', which is for numbers and dates, but is of the kind category."),

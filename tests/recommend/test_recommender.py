@@ -466,7 +466,7 @@ ANN = {"users": "ann"}
 BAD_CALLS = [
     ("recommend", {"users": "dan"}, KeyError, "there is no user with id 'dan'"),
     ("recommend", {"users": 7}, TypeError, "users holds whole numbers, but the ids of users are texts."),
-    ("recommend", {"users": ["ann", 7]}, TypeError, "users holds both texts and other values"),
+    ("recommend", {"users": ["ann", 7]}, TypeError, "users holds both strings and other values"),
     ("recommend", {"users": True}, TypeError, "users is a bool"),
     ("recommend", {"users": 1.5}, TypeError, "users is a float, but must be ids of users or vectors."),
     ("recommend", {"users": {"ann"}}, TypeError, "users is a set, but must be ids of users or vectors."),
@@ -492,8 +492,8 @@ BAD_CALLS = [
     ("recommend", {"like": ["a"], "users": "ann"}, ValueError, "like and dislike are for a question without a user"),
     ("recommend", {"like": ["a"], "dislike": [["b"], ["c"]]}, ValueError, "like and dislike must both be one sequence"),
     ("recommend", ANN | {"k": 0}, ValueError, "k is 0, but must be from 1"),
-    ("recommend", ANN | {"k": "3"}, TypeError, "k is a whole number, not str."),
-    ("recommend", ANN | {"exclude_seen": 1}, TypeError, "exclude_seen is True or False, not int."),
+    ("recommend", ANN | {"k": "3"}, TypeError, "k must be an integer, not str."),
+    ("recommend", ANN | {"exclude_seen": 1}, TypeError, "exclude_seen must be True or False, not int."),
     ("recommend", ANN | {"where": {"genre": "x"}}, ValueError, "genre"),
     ("recommend", ANN | {"where": {"year": "x"}}, (TypeError, ValueError), "year"),
     ("recommend", ANN | {"boosts": {"new": 1}}, ValueError, "boosts names 'new', which is no signal; there are 'fresh'."),
@@ -540,7 +540,7 @@ BAD_CALLS = [
     ("update_users", {"user_factors": np.ones((1, 3)), "ids": ["dan"]}, KeyError, "there is no user with id 'dan'"),
     ("remove_users", {"ids": ["dan"]}, KeyError, "there is no user with id 'dan'"),
     ("tune", {"queries": np.ones((2, 4))}, ValueError, "queries has 4 columns"),
-    ("save", {"path": "x", "overwrite": 1}, TypeError, "overwrite is True or False"),
+    ("save", {"path": "x", "overwrite": 1}, TypeError, "overwrite must be True or False"),
 ]  # fmt: skip
 
 

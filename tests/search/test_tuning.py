@@ -220,9 +220,9 @@ BAD = [
     (lambda index: index.tune(USERS, -0.1), "target_recall is -0.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, 1.1), "target_recall is 1.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, np.nan), "target_recall is nan, but must be from 0 to 1."),
-    (lambda index: index.tune(USERS, "all"), "target_recall is a number, not str."),
+    (lambda index: index.tune(USERS, "all"), "target_recall must be a number, not str."),
     (lambda index: index.tune(USERS, k=0), "k is 0, but must be"),
-    (lambda index: index.tune(USERS, k=1.5), "k is a whole number, not float."),
+    (lambda index: index.tune(USERS, k=1.5), "k must be an integer, not float."),
 ]  # fmt: skip
 
 

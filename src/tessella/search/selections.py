@@ -114,7 +114,7 @@ class Sequences:
             arrays = [self._array(part) for part in self.parts]
             filled = [array for array in arrays if len(array)]
             if len({array.dtype.kind for array in filled}) > 1:
-                raise TypeError(f"{self.name} holds both texts and other values, but must hold whole numbers or texts.")
+                raise TypeError(f"{self.name} holds both strings and other values, but must hold integers or strings.")
             values = np.concatenate(filled) if filled else np.zeros(0, np.int64)
             lengths = np.fromiter(map(len, arrays), np.int64, len(arrays))
         return Ids(values, _starts(lengths), self.name, self.quiet)

@@ -184,7 +184,7 @@ def _regroup_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -
     _checks.expect(members, "tile_members", np.int32, (len(members),))
     _checks.expect(starts, "tile_starts", np.int32, (len(tiling.centres) + 2,))
     if starts[0] != 0 or starts[-1] != len(members) or (np.diff(starts) < 0).any():
-        raise ValueError("tiles leave the arrays")
+        raise ValueError("tiles point outside the arrays")
     if not np.array_equal(np.unique(members), np.arange(n)) or len(members) > 2 * n:
-        raise ValueError("tiles do not hold every item")
+        raise ValueError("tiles do not contain every item")
     return TiledItems.of(arrays["factors"], tiling, members, np.diff(starts), thread_count(None))
