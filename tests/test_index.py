@@ -233,7 +233,7 @@ def test_an_emptied_index_keeps_its_kind_of_ids():
         assert emptied.ids.dtype.kind == "U"
         assert emptied.search([1.0, 0.0], 1).ids.tolist() == [None]
         assert emptied.version == 1
-        with pytest.raises(TypeError, match="ids are whole numbers, but those in the index are texts"):
+        with pytest.raises(TypeError, match="ids are integers, but those in the index are strings"):
             emptied.add(np.eye(2), [1, 2])
 
 
@@ -382,7 +382,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.candidates(GOOD[:, :2]), ValueError, "queries has 2 columns, but 3 are expected"),
         (lambda i: i.candidates(np.zeros((1, 1, 3))), ValueError, "queries has 3 dimensions, but must have 2"),
         (lambda i: i.remove(1), ValueError, r"ids is 1, but must be a sequence; pass \[1\]"),
-        (lambda i: i.search(GOOD, exclude=[1, [2]]), TypeError, "exclude holds sequences of ids and other values"),
+        (lambda i: i.search(GOOD, exclude=[1, [2]]), TypeError, "exclude holds both ids and sequences of ids"),
         (lambda i: i.candidates([[np.inf, 0, 0]]), ValueError, "queries holds inf in row 0, column 0"),
         (lambda i: i.candidates(GOOD, min_overlap=0), ValueError, "min_overlap is 0, but must be at least 1"),
         (lambda i: i.explain(GOOD, 1), ValueError, "query has 2 dimensions, but must have 1"),
@@ -398,13 +398,13 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.add(GOOD[:, :2], [7, 8, 9, 10]), ValueError, "item_factors has 2 columns, but 3 are expected"),
         (lambda i: i.add(GOOD, [7, 8, 9]), ValueError, "ids has 3 entries, but there are 4 items"),
         (lambda i: i.add(GOOD, [7, 8, 9, 7]), ValueError, "ids holds 7 more than once"),
-        (lambda i: i.add(GOOD, [7, 8, 9, 2]), ValueError, "id 2 is in the index already; use update"),
+        (lambda i: i.add(GOOD, [7, 8, 9, 2]), ValueError, "id 2 is already in the index; use update"),
         (lambda i: i.add(GOOD, [7, 8, 9, -1]), ValueError, "ids holds -1, which is reserved for missing answers"),
-        (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are strings, but those in the index are integers"),
         (lambda i: i.add(np.full((4, 3), np.inf), [7, 8, 9, 10]), ValueError, "item_factors holds"),
         (lambda i: i.add(GOOD[:2], [7, "a"]), TypeError, "ids holds both strings and other values"),
-        (lambda i: i.search(GOOD, exclude=[["a"]] * 4), TypeError, "ids are texts, but those in the index are whole numbers"),
-        (lambda i: i.search(GOOD, allow=["a"]), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: i.search(GOOD, exclude=[["a"]] * 4), TypeError, "ids are strings, but those in the index are integers"),
+        (lambda i: i.search(GOOD, allow=["a"]), TypeError, "ids are strings, but those in the index are integers"),
         (lambda i: ts.Index.build(GOOD, ["a", "b", "c", "d\0"]), ValueError, "must not end in a NUL character"),  # noqa: ARG005
         (lambda i: i.update(GOOD[:1], [99]), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.remove([1, 99]), KeyError, "there is no item with id 99 in the index"),

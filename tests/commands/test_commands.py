@@ -200,7 +200,7 @@ def test_bad_ways_to_build(arguments, code, sentence):
 def test_a_reach_needs_tiles():
     result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
     assert result.exit_code == 1
-    assert result.stderr == "tessella: method is Tiles, but the index has none; build it with --method tiles.\n"
+    assert result.stderr == "tessella: method is Tiles, but the index has no tiles; build it with --method tiles.\n"
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -415,7 +415,7 @@ BAD = [
     (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
-    (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: it is not a tessella index, or is truncated."),
     (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
     (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
@@ -452,7 +452,7 @@ BAD = [
     (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
     (("add", INDEX, "items.npy", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
-    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are texts, but those in the index are whole numbers."),
+    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are strings, but those in the index are integers."),
     (("update", INDEX, "more.npy", "--ids", "two.txt"), "there is no item with id 100 in the index."),
     (("update", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("remove", INDEX, "77"), "there is no item with id 77 in the index."),

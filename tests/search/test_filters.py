@@ -231,7 +231,7 @@ def test_sequences_of_other_libraries(library, rng):
     assert texts.search(USERS, 5, exclude=make(["item 5", None, "item 600"])).ids.tolist() == expected
     with pytest.raises(TypeError, match="exclude holds float64, but must hold integers or strings"):
         index.search(USERS, exclude=make([1.5]))
-    with pytest.raises(TypeError, match="exclude holds sequences of ids and other values"):
+    with pytest.raises(TypeError, match="exclude holds both ids and sequences of ids"):
         index.search(USERS[:2], exclude=make([[1], None]))
     with pytest.raises((TypeError, ValueError), match=r"exclude (has shape \(699,\), but must|holds a bool)"):
         index.search(USERS, exclude=make([True] * 699 + [None]))
@@ -264,7 +264,7 @@ BAD = {
     "a text": ("item 5", TypeError, "is a str, but must be a sequence of ids"),
     "a generator": ((i for i in range(3)), TypeError, "is a generator, but must be a sequence of ids"),
     "a dict": ({1: 2}, TypeError, "is a dict, but must be a sequence of ids"),
-    "a scalar": (np.array(5), ValueError, "is an array of 0 dimensions, but must have 1, or 2 with a row a query"),
+    "a scalar": (np.array(5), ValueError, "is an array of 0 dimensions, but must have 1, or 2 with a row per query"),
     "a cube": (np.zeros((9, 2, 2), int), ValueError, "is an array of 3 dimensions"),
     "bools": ([True, False], TypeError, "holds a bool, but must hold integers or strings; a mask is a NumPy array"),
     "bools and numbers": ([True, 5], TypeError, "holds a bool"),
@@ -274,20 +274,24 @@ BAD = {
     "bytes": ([b"a"], TypeError, "holds bytes, but must hold integers or strings"),
     "texts and numbers": ([1, "a"], TypeError, "holds both strings and other values"),
     "texts and numbers of queries": ([np.array(["a"]), np.array([1])] * 4 + [[]], TypeError, "holds both strings"),
-    "texts": (["a"], TypeError, "ids are texts, but those in the index are whole numbers"),
-    "texts of queries": ([["a"]] * 9, TypeError, "ids are texts, but those in the index are whole numbers"),
+    "texts": (["a"], TypeError, "ids are strings, but those in the index are integers"),
+    "texts of queries": ([["a"]] * 9, TypeError, "ids are strings, but those in the index are integers"),
     "large numbers": ([2**63], ValueError, "holds a number that does not fit in int64"),
     "large numbers of queries": ([[2**63]] * 9, ValueError, "holds a number that does not fit in int64"),
     "a large array": (np.array([2**63], np.uint64), ValueError, "holds 9223372036854775808, but ids must fit in int64"),
     "a NUL": (["a\0"], ValueError, "must not end in a NUL character"),
-    "ids and lists": ([1, [2]], TypeError, "holds sequences of ids and other values"),
-    "None for a query": ([[1]] * 8 + [None], TypeError, "holds sequences of ids and other values"),
+    "ids and lists": ([1, [2]], TypeError, "holds both ids and sequences of ids"),
+    "None for a query": ([[1]] * 8 + [None], TypeError, "holds both ids and sequences of ids"),
     "too few lists": ([[1]], ValueError, "has 1 sequence of ids, but there are 9 queries"),
     "too few rows": (np.ones((8, 2), int), ValueError, "has 8 sequences of ids, but there are 9 queries"),
     "a set of lists": ({(1, 2), (3, 4)}, TypeError, "is a set of sequences, but must be a list of them"),
-    "lists of lists": ([[[1]]] * 9, ValueError, "has sequences of sequences of ids for a query"),
-    "arrays of lists": ([np.ones((1, 1), int)] * 9, ValueError, "has a ndarray for a query that is no flat sequence"),
-    "masks of queries": ([np.ones(700, np.bool_)] * 9, ValueError, "has a ndarray for a query that is no flat"),
+    "lists of lists": ([[[1]]] * 9, ValueError, "has nested sequences for a query"),
+    "arrays of lists": (
+        [np.ones((1, 1), int)] * 9,
+        ValueError,
+        "has a ndarray for a query, but must have a flat sequence",
+    ),
+    "masks of queries": ([np.ones(700, np.bool_)] * 9, ValueError, "has a ndarray for a query, but must have a flat"),
     "a short mask": (
         np.ones(699, np.bool_),
         ValueError,
@@ -311,7 +315,7 @@ BAD = {
     "texts for columns": (
         (scipy.sparse.csr_array((9, 1)), ["a"]),
         TypeError,
-        "ids are texts, but those in the index are whole numbers",
+        "ids are strings, but those in the index are integers",
     ),
     "lists for columns": (
         (scipy.sparse.csr_array((9, 1)), [[1]]),
@@ -543,17 +547,19 @@ def test_prepared_filters_that_do_not_fit_are_refused(rng):
     assert repr(each) == "PreparedFilter(exclude=9 lists of 9)"
     assert index.filter(allow=[1, 2]).n_queries is None
     for name in ("exclude", "allow"):
-        with pytest.raises(ValueError, match="the filter was made by another index; make it with the filter"):
+        with pytest.raises(
+            ValueError, match="the filter was created by another index; create it with this index's filter"
+        ):
             other.search(USERS, **{name: each})
-        with pytest.raises(ValueError, match="the filter was made by another index"):
+        with pytest.raises(ValueError, match="the filter was created by another index"):
             other.search_all(USERS, **{name: each})
         with pytest.raises(ValueError, match=f"{name} is a filter for 9 queries, but there are 4"):
             index.search(USERS[:4], **{name: each})
         with pytest.raises(ValueError, match=f"{name} is a filter for 9 queries, but there are 4"):
             index.search_all(USERS[:4], **{name: each})
-        with pytest.raises(TypeError, match=f"{name} is a prepared filter already"):
+        with pytest.raises(TypeError, match=f"{name} is already a prepared filter"):
             index.filter(**{name: each})
-    with pytest.raises(ValueError, match="exclude is a filter that has items to allow; pass it as allow"):
+    with pytest.raises(ValueError, match="exclude is a filter with allowed items; pass it as allow"):
         index.search(USERS, exclude=index.filter(allow=[1]))
     with pytest.raises(ValueError, match="allow has 2 sequences of ids, but there are 9 queries"):
         index.filter(exclude=[[1]] * 9, allow=[[1]] * 2)
@@ -710,11 +716,11 @@ def test_likely_mistakes_are_refused(rng):
     matrix = scipy.sparse.csr_array(np.eye(2, 9))
     with pytest.raises(ValueError, match="column_ids of exclude holds 4 more than once"):
         index.search(users, 2, exclude=(matrix, [0, 1, 2, 3, 4, 4, 6, 7, 8]))
-    with pytest.raises(ValueError, match=r"exclude has a column of 0 or 1 for each item, .* exclude\.astype\(bool\)"):
+    with pytest.raises(ValueError, match=r"exclude has a 0 or 1 for each item, .* exclude\.astype\(bool\)"):
         index.search(users, 2, exclude=np.eye(2, 9, dtype=int))
     with pytest.raises(ValueError, match="exclude has 2 sequences of ids, but there is 1 query"):
         index.search(users[:1], 2, exclude=[[1], [2]])
     with pytest.raises(TypeError, match="method is the class Exact, but must be"):
         index.search(users, 2, method=ts.Exact)
-    with pytest.raises(TypeError, match="a prepared filter belongs to its index and cannot be pickled"):
+    with pytest.raises(TypeError, match="a prepared filter cannot be pickled without its index"):
         pickle.dumps(index.filter(exclude=[1]))

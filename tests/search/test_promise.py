@@ -240,7 +240,7 @@ def test_a_plan_is_stale_once_a_retrained_model_has_replaced_all_items(tiled, me
     index, items, users = tiled
     index.update(turned(items), index.ids)
     assert measured(index, turned(users), 10) < 0.9
-    assert "changes since it was measured come to 100% of its items" in index.plan.stale
+    assert "changes since it was measured amount to 100% of its items" in index.plan.stale
     assert "use tune(queries) or rebuild()" in index.plan.stale
     assert f"stale: {index.plan.stale}" in str(index.plan)
     assert "stale: use tune(queries) or rebuild()" in repr(index)

@@ -263,7 +263,7 @@ def test_tiles_need_an_index_with_tiles():
     plain = ts.Index.build(ITEMS, method="exact")
     for queries in (USERS, USERS[0], USERS[0].astype(np.float64)):
         with pytest.raises(
-            ValueError, match=r"method is Tiles, but the index has none; build it with method=tessella\.Learned"
+            ValueError, match=r"method is Tiles, but the index has no tiles; build it with method=tessella\.Learned"
         ):
             plain.search(queries, method=ts.Tiles())
 

@@ -321,7 +321,7 @@ def test_every_truncation_is_refused(tmp_path):
 def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "other"
     safetensors.numpy.save_file({"weights": np.eye(3)}, path)
-    with pytest.raises(ValueError, match="it is not an index of tessella"):
+    with pytest.raises(ValueError, match="it is not a tessella index"):
         ts.Index.load(path)
     with pytest.raises(FileNotFoundError):
         ts.Index.load(tmp_path / "nowhere")
@@ -392,7 +392,7 @@ def test_every_damage_is_listed(index, tmp_path):
     with pytest.raises(ValueError, match=f"items cannot be used: {damaged[0]}"):
         ts.Index.load(path)
     path.write_bytes(data[: 8 + length + starts[in_order[3]] + 1])
-    assert storage.damages(path) == [*damaged, *(f"its array {name} is cut off" for name in in_order[3:])]
+    assert storage.damages(path) == [*damaged, *(f"its array {name} is truncated" for name in in_order[3:])]
     path.write_bytes(b"")
     assert storage.damages(path) == ["it is too short for an index"]
     with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Made-up queries: directions like users' factors, made from items, for those who pass no queries of their own."""
+"""Generated queries: vectors like users' factors, made from the items, for callers who pass no queries."""
 
 from typing import NamedTuple
 
@@ -9,29 +9,30 @@ from tessella._norms import squared_norms
 from tessella._numbers import LARGEST_PRODUCT
 from tessella.versions.version import Version
 
-SAMPLE = 2_000  # queries of all kinds
-MOST_LIKED = 0.01  # of the queries' items, so that one that is far too long does not stand for all
-LEAST_SPREAD = 1e-9  # of an axis, squared, beside the largest
+SAMPLE = 2_000  # queries, of all kinds together
+MOST_LIKED = 0.01  # the largest probability of an item, so that one extremely long item does not dominate
+LEAST_SPREAD = 1e-9  # squared, of an axis relative to the largest
 ITEMS_FOR_AXES = 2**14
 
 
 class Kind(NamedTuple):
-    """A kind of made-up query."""
+    """A kind of generated query."""
 
-    weights: tuple[float, ...]  # of the items that a query is a mix of
-    noise: float  # length of what no item explains, beside the mix; spread over the axes as items are
-    power: int  # of the items' spread that every principal axis is divided by
+    weights: tuple[float, ...]  # of the items mixed into a query
+    noise: float  # length of random noise relative to the mix; spread over the axes like the items
+    power: int  # each principal axis is divided by the items' spread along it to this power
 
 
 KINDS = (Kind((1, 1), 0.5, 0), Kind((1, 0.2), 0.0, 1))
 
 
 def made_up_queries(version: Version, seed: int = 0) -> list[NDArray[np.float32]]:
-    """Samples of queries like users' factors, made from items: several kinds, since nobody knows which fits.
+    """Generate samples of queries that resemble users' factors: several kinds, since the model is not known.
 
-    A user is a mix of the directions of one or two items, the longer the likelier, but none likelier than 1 in 100.
-    Gradient steps leave it about so, with something of everything else; least squares divide every principal axis by
-    the items' spread along it. The axes are those of the items there are, not of those the index was fitted to.
+    A user is a mix of the directions of one or two items. Longer items are drawn more often, but none with a
+    probability above 1%. Models trained by gradient steps give users like these, with some noise. Least squares also
+    divides each principal axis by the items' spread along it. The axes are those of the current items, not of the items
+    the index was fitted to.
     """
     rng = np.random.default_rng(seed)
     positions = np.concatenate([segment.live + base for segment, base in version.parts()])
@@ -40,7 +41,7 @@ def made_up_queries(version: Version, seed: int = 0) -> list[NDArray[np.float32]
         lengths = np.minimum(lengths, lengths.sum() * MOST_LIKED)
     likely = lengths / lengths.sum() if lengths.sum() > 0 else None
     basis, spread = _axes(version, positions)
-    length = min(1.0, 0.1 * LARGEST_PRODUCT / max(version.longest, 1.0))  # so that products with the longest items fit
+    length = min(1.0, 0.1 * LARGEST_PRODUCT / max(version.longest, 1.0))  # so that no product overflows
     samples = []
     for weights, noise, power in KINDS:
         n = SAMPLE // len(KINDS)
@@ -54,7 +55,7 @@ def made_up_queries(version: Version, seed: int = 0) -> list[NDArray[np.float32]
 
 
 def _axes(version: Version, positions: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The principal axes of items, and how far they are spread along each, beside the longest."""
+    """Return the principal axes of the items, and their spread along each relative to the largest."""
     evenly = np.linspace(0, len(positions) - 1, min(ITEMS_FOR_AXES, len(positions))).astype(np.int64)
     some = version.factors_at(positions[evenly]).astype(np.float64)
     some /= max(float(np.abs(some).max()), 1e-300)
@@ -65,6 +66,6 @@ def _axes(version: Version, positions: NDArray[np.int64]) -> tuple[NDArray[np.fl
 
 
 def _directions(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vectors with the length 1, if they have any."""
+    """Normalise vectors to length 1; zeros stay zeros."""
     directions: NDArray[np.float64] = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-30)
     return directions
