@@ -779,7 +779,7 @@ def test_an_interrupted_job_for_all_users_resumes(sent, code):
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tessella: recs.partial was begun with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
+        "tessella: recs.partial was started with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
     )
     said = good(*command)
     assert re.fullmatch(

@@ -408,7 +408,7 @@ def test_one_file_for_all_users_resumes_after_an_interruption(where, done, sent,
     assert said == f"tessella: interrupted. {done} of 8 users are done and kept; repeat the command to resume.\n"
     assert not Path("recs.parquet").exists()
     refused = run(*command, "-k", 3)
-    assert "recs.parquet.answers.partial was begun with another k (10, not 3)" in refused.stderr
+    assert "recs.parquet.answers.partial was started with another k (10, not 3)" in refused.stderr
     said = good(*command)
     assert f"8 users ({done} from an earlier run), all certified" in said
     assert pq.read_table("recs.parquet")["item"].to_pylist() == model().index.search(USERS).ids.ravel().tolist()
@@ -420,7 +420,7 @@ def test_a_foreign_folder_of_that_name_stays():
     Path("recs.parquet.answers/mine.txt").write_text("mine")
     refused = run("search-all", "model.tessella", "users.npy", "--out", "recs.parquet")
     assert refused.exit_code == 1
-    assert "recs.parquet.answers holds something other than answers" in refused.stderr
+    assert "recs.parquet.answers contains files other than answers" in refused.stderr
     assert Path("recs.parquet.answers/mine.txt").read_text() == "mine"
 
 
