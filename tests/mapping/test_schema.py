@@ -95,7 +95,7 @@ def test_slot_counts(schema, k, n_slots):
         (lambda plain: plain["tessellation"].update(colour=1), "does not describe a Ternary, which has max_nonzeros"),
         (lambda plain: plain["tessellation"].update(kind=[]), "is of kind"),
         (lambda plain: plain.update(threshold=10**400), "threshold is inf"),
-        (lambda plain: plain.update(tessellation=None), "lacks `tiles`"),
+        (lambda plain: plain.update(tessellation=None), "must have `tiles`"),
         (lambda plain: plain.update(rotation=[[1, 2], [3, 4]]), "not orthogonal"),
         (lambda plain: plain.update(rotation=[[1, 2], [3]]), "different lengths or depths"),
     ],

@@ -250,7 +250,7 @@ def test_factors_that_change_meanwhile_are_noticed(rng, monkeypatch):
         return original(*args, **kwargs)
 
     monkeypatch.setattr("tessella.mapping.sparse_map.np.cumsum", change)
-    with pytest.raises(RuntimeError, match="changed while"):
+    with pytest.raises(RuntimeError, match="were modified while"):
         ts.SparseMap().transform(factors)
 
 

@@ -446,7 +446,7 @@ BAD_BUILDS = [
     ({"user_factors": np.ones((2, 3)), "seen": [1, 2]}, "seen is one sequence of ids, but must be a list with one for each of the 2 users"),
     ({"user_factors": np.ones((2, 3)), "seen": [[1]]}, "seen has 1 sequence of ids, but there are 2 queries."),
     ({"user_factors": np.ones((2, 3)), "seen": scipy.sparse.csr_array((2, 9))}, "seen has shape"),
-    ({"user_factors": np.ones((2, 3)), "seen": [["a"], []]}, "texts"),
+    ({"user_factors": np.ones((2, 3)), "seen": [["a"], []]}, "strings"),
     ({"attributes": {"year": [1, 2]}}, "attributes\\['year'\\] has 2"),
     ({"signals": {"fresh": [1.0]}}, "signals\\['fresh'\\] has 1 values, but there are 3 items."),
     ({"signals": {"fresh": [1.0, np.nan, 0]}}, "signals\\['fresh'\\] holds nan in row 1"),

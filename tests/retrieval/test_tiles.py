@@ -259,10 +259,10 @@ def test_groups_that_are_not_those_of_the_factors_are_refused():
         "groups of tiles are not filled in order": {"members": gaps},
         "tiles do not contain every item": {"members": np.maximum(tiled.members, 0) * 0},
         "of tiles do not match the factors": {"members": swapped},
-        "^radii of tiles are not": {"radii": tiled.radii / 2},
-        "^group_radii of tiles are not": {"group_radii": tiled.group_radii / 2},
-        "^codes of tiles are not": {"coded": replace(tiled.coded, codes=tiled.coded.codes[::-1].copy())},
-        "^group_scales of tiles are not": {"groups": replace(tiled.groups, scales=tiled.groups.scales * 2)},
+        "^radii of tiles do not match": {"radii": tiled.radii / 2},
+        "^group_radii of tiles do not match": {"group_radii": tiled.group_radii / 2},
+        "^codes of tiles do not match": {"coded": replace(tiled.coded, codes=tiled.coded.codes[::-1].copy())},
+        "^group_scales of tiles do not match": {"groups": replace(tiled.groups, scales=tiled.groups.scales * 2)},
         "tiles point outside the arrays": {"starts": tiled.starts[::-1].copy()},
     }
     for sentence, changes in wrong.items():

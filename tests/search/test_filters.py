@@ -565,7 +565,7 @@ def test_prepared_filters_that_do_not_fit_are_refused(rng):
         index.filter(exclude=[[1]] * 9, allow=[[1]] * 2)
     with pytest.raises(ValueError, match="a filter needs exclude, allow or both"):
         index.filter()
-    with pytest.raises(TypeError, match="ids are texts"):
+    with pytest.raises(TypeError, match="ids are strings"):
         index.filter(allow=["a"])
 
 

@@ -135,7 +135,7 @@ class Schema:
             raise ValueError(f"the schema is not valid JSON: {error}.") from None
         known = {part.name for part in fields(cls)}
         if not isinstance(plain, dict) or set(plain) != known:
-            raise ValueError(f"the schema must be a JSON object with the keys {', '.join(sorted(known))}.")
+            raise ValueError(f"the schema is not a JSON object with the keys {', '.join(sorted(known))}.")
         return cls(**{name: _from_plain(value, name) for name, value in plain.items()})
 
 

@@ -72,7 +72,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
 def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Version:
     """Rebuild the version from a snapshot; refuse arrays that are inconsistent."""
     if facts.get("kind", "index") != "index":
-        raise ValueError(f"{name} contains a {facts['kind']}, not an index; load it with Recommender.load.")
+        raise ValueError(f"{name} holds a {facts['kind']}, not an index; load it with Recommender.load.")
     arrays = {_BEFORE_FORMAT_3.get(part, part): array for part, array in arrays.items()}
     try:
         n, n_factors = int(facts["n_items"]), _checks.n_factors(facts["n_factors"])
