@@ -54,7 +54,7 @@ nb_merge_streams = True
 default_role = "code"
 autosummary_generate = True
 autodoc_mock_imports = ["py4j", "pyspark"]  # 400 MB, to read two docstrings
-_MockObject.__or__ = lambda self, other: self  # noqa: ARG005; in annotations such as DataFrame | None
+_MockObject.__or__ = lambda self, other: self  # noqa: ARG005 - in annotations such as DataFrame | None
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -81,7 +81,7 @@ html_theme_options = {
 html_sidebars = {"performance": [], "changelog": [], "glossary": []}
 
 
-def with_order(app: Sphinx, name: str, source: list[str]) -> None:
+def with_order(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001
     """Append the order of its pages to the page of a part, and lead links out of docs to the repository."""
     if name in PARTS:
         depth = ":glob:\n" if "*" in PARTS[name] else ""
