@@ -372,7 +372,7 @@ class Recommender:
         >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes=titles)
         >>> print(model.explain(0, item=0))
         'Alien' (0) scores 2.
-        A search for 10 (exact) returns it as number 1.
+        A search for the top 10 (exact) returns it at rank 1.
         Most similar items the user has seen or named, by cosine: 'Cube' (2) (0.71).
         >>> print(model.explain(0, item=2))
         'Cube' (2) scores 3.

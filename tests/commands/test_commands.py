@@ -125,7 +125,7 @@ def test_from_factors_to_recommendations():
 def test_an_index_is_built_for_a_method():
     good("build", "items.npy", "-o", "exact.tessella", "--method", "exact")
     exact = ts.Index.load("exact.tessella")
-    assert exact.plan.reason == "it certifies its answers"
+    assert exact.plan.reason == "its answers are certified"
     good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
     assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
     said = good("build", "items.npy", "-o", "tiles.tessella", "--method", "tiles")
@@ -204,7 +204,7 @@ def test_bad_ways_to_build(arguments, code, sentence):
 def test_a_reach_needs_tiles():
     result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
     assert result.exit_code == 1
-    assert result.stderr == "tessella: method is Tiles, but the index has none; build it with --method tiles.\n"
+    assert result.stderr == "tessella: method is Tiles, but the index has no tiles; build it with --method tiles.\n"
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -274,7 +274,7 @@ def test_output_files(suffix):
     first = Path(output).read_bytes()
     refused = run("search", "items.tessella", "users.npy", "-o", output)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == f"tessella: {output} exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == f"tessella: {output} already exists; pass --overwrite to replace it.\n"
     assert Path(output).read_bytes() == first
     good("search", "items.tessella", "users.npy", "-k", 5, "-o", output, "--overwrite")
     assert Path(output).read_bytes() != first
@@ -315,7 +315,7 @@ def test_columns_have_ids_once_items_were_removed():
     assert np.load("recs/ids.npy").tolist() == index.search(USERS, exclude=(seen, columns)).ids.tolist()
     item = int(columns[seen[[0]].indices[-1]])
     said = good("explain", "items.tessella", "users.npy", "--user", 0, "--item", item, *asked)
-    assert "leaves it out: exclude names it" in said
+    assert "filters it out: it is in exclude" in said
     for options, sentence in (
         (
             asked[:2],
@@ -401,8 +401,8 @@ BAD = [
     (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
     (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is damaged, not an .npy file, or holds Python objects."),
     (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
-    (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
-    (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "items.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
+    (("build", "nowhere.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
     (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but only a regular file can be replaced."),
     (("build", "pipe.npy", "-o", "x"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("build", "device.npy", "-o", "x"), "device.npy is a device, but only a regular file can be read."),
@@ -419,7 +419,7 @@ BAD = [
     (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
-    (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: it is not a tessella index, or is truncated."),
     (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
     (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
@@ -439,7 +439,7 @@ BAD = [
     (("search-all", INDEX, "pipe.npy", "--out", "recs"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search-all", INDEX, "device.npy", "--out", "recs"), "device.npy is a device, but only a regular file can be read."),
     (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
-    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
     (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
@@ -456,7 +456,7 @@ BAD = [
     (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
     (("add", INDEX, "items.npy", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
-    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are texts, but those in the index are whole numbers."),
+    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are strings, but those in the index are integers."),
     (("update", INDEX, "more.npy", "--ids", "two.txt"), "there is no item with id 100 in the index."),
     (("update", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("remove", INDEX, "77"), "there is no item with id 77 in the index."),
@@ -474,8 +474,8 @@ BAD = [
     (("explain", INDEX, FILE, "--user", "9", "--item", "0"), "users.npy has no row 9; its rows are 0 to 8."),
     (("explain", INDEX, FILE, "--user", "-1", "--item", "0"), "users.npy has no row -1; its rows are 0 to 8."),
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
-    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
-    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy does not contain ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
+    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
@@ -680,7 +680,7 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert said == f"tessella: {output} could not be written: File too large. The file that was there is unchanged.\n"
+    assert said == f"tessella: {output} could not be written: File too large. The existing file is unchanged.\n"
     assert contents(folder) == before
 
 
@@ -798,7 +798,7 @@ def test_an_interrupted_job_for_all_users_resumes(sent, code):
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tessella: recs.partial was begun with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
+        "tessella: recs.partial was started with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
     )
     said = good(*command)
     assert re.fullmatch(

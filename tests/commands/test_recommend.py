@@ -328,7 +328,7 @@ def test_everybody_in_one_file_or_a_folder(where):
     np.testing.assert_array_equal(np.load("recs/ids.npy"), found.ids)
     assert {path.name for path in Path().glob("*recs*")} == {"recs", "recs.parquet"}
     refused = run("recommend", "model.tessella", "--all-users", "-o", "recs.parquet")
-    assert refused.stderr == "tessella: recs.parquet exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == "tessella: recs.parquet already exists; pass --overwrite to replace it.\n"
 
 
 @pytest.mark.parametrize("index", ["model.tessella", "texts.tessella"])
@@ -408,7 +408,7 @@ def test_one_file_for_all_users_resumes_after_an_interruption(where, done, sent,
     assert said == f"tessella: interrupted. {done} of 8 users are done and kept; repeat the command to resume.\n"
     assert not Path("recs.parquet").exists()
     refused = run(*command, "-k", 3)
-    assert "recs.parquet.answers.partial was begun with another k (10, not 3)" in refused.stderr
+    assert "recs.parquet.answers.partial was started with another k (10, not 3)" in refused.stderr
     said = good(*command)
     assert f"8 users ({done} from an earlier run), all certified" in said
     assert pq.read_table("recs.parquet")["item"].to_pylist() == model().index.search(USERS).ids.ravel().tolist()
@@ -420,7 +420,7 @@ def test_a_foreign_folder_of_that_name_stays():
     Path("recs.parquet.answers/mine.txt").write_text("mine")
     refused = run("search-all", "model.tessella", "users.npy", "--out", "recs.parquet")
     assert refused.exit_code == 1
-    assert "recs.parquet.answers holds something other than answers" in refused.stderr
+    assert "recs.parquet.answers contains files other than answers" in refused.stderr
     assert Path("recs.parquet.answers/mine.txt").read_text() == "mine"
 
 
@@ -624,7 +624,7 @@ BAD = [
     (("recommend", MODEL, "--users", "user 1,user 99"), "there is no user with id 'user 99'."),
     (("recommend", MODEL, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("recommend", MODEL, "--liked", "7"), "there is no item with id 7 in the index."),
-    (("recommend", MODEL, "--liked", "tea"), "ids are texts, but those in the index are whole numbers."),
+    (("recommend", MODEL, "--liked", "tea"), "ids are strings, but those in the index are integers."),
     (("recommend", "items-only.tessella", "--users", "1"), "the recommender has no users; pass the liked items with --liked."),
     ((*ASK, "-k", 0), "k is 0, but must be from 1 to 1048576."),
     ((*ASK, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
@@ -646,7 +646,7 @@ BAD = [
     (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "years.csv"), "attributes has no column 'title', but existing items have it;"),
     (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "movies.csv"), "movies.csv has 0 rows for the 2 new items; check that the ids match."),
     (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "new.csv", "--signals", "years.csv"), "signals are given, but the recommender was built without signals."),
-    (("add", MODEL, "items.npz", "--attributes", "movies.csv"), "id 100 is in the index already; use update to change its factor."),
+    (("add", MODEL, "items.npz", "--attributes", "movies.csv"), "id 100 is already in the index; use update to change its factor."),
     (("add", "plain.tessella", "two.npy", "--ids", "other.txt", "--attributes", "new.csv"), "plain.tessella holds an index, which has no attributes; build a recommender with --attributes."),
     (("update", MODEL, "two.npy", "--ids", "other.txt"), "there is no item with id 5000 in the index."),
     (("update", MODEL, "--attributes", "years.csv"), "years.csv has no column `id`; add one to say which item each row is for."),

@@ -228,7 +228,7 @@ BAD = [
     ("a.npz", lambda path: np.savez(path, v=np.array([[None]])), "a.npz cannot be read: it is damaged, not an .npz file, or holds Python objects."),
     ("a.npz", lambda path: np.savez(path, x=FACTORS, y=FACTORS), "a.npz holds the arrays x, y; name the array of factors `factors`."),
     ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[1]), "a.npz has 1 ids, but 2 rows of factors."),
-    ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[0.5, 1]), "ids holds float64, but must hold whole numbers or texts."),
+    ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[0.5, 1]), "ids holds float64, but must hold integers or strings."),
     ("a.npz", lambda path: scipy.sparse.save_npz(path, scipy.sparse.csr_array(FACTORS)), "a.npz holds the arrays"),
     ("a.csv", written("1,2,3\n4,5\n"), "a.csv has 2 columns in line 2, but 3 in line 1."),
     ("a.csv", written("x,y,z\n1,2,3\n\n4,5,6,7\n"), "a.csv has 4 columns in line 4, but 3 in line 1."),

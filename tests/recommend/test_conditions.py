@@ -267,7 +267,7 @@ def deep(levels):
         ({"year": 10**400}, TypeError, "finite numbers"),
         ({"year": None}, TypeError, "where['year'] compares with None; pass {'missing': True} for items without a value."),
         ({"year": [1, None]}, TypeError, "where['year'] compares with None"),
-        ({"year": {"missing": 1}}, TypeError, "where['year']['missing'] is True or False, not int."),
+        ({"year": {"missing": 1}}, TypeError, "where['year']['missing'] must be True or False, not int."),
         ({"year": {"any": 1}}, TypeError, "where['year'] has 'any' with an int, but it takes a list."),
         ({"year": {"all": [1]}}, TypeError, "where['year'] has 'all', which needs a column of lists, but the column has kind 'number'."),
         ({"title": {"from": "a"}}, TypeError, "where['title'] has 'from', which needs numbers or dates, but the column has kind 'category'."),
