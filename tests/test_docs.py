@@ -248,7 +248,7 @@ def test_the_demo_runs(tmp_path, simd):
 @pytest.mark.parametrize(
     ("options", "source"),
     [
-        (["--made-up"], "Movies that are made up"),
+        (["--made-up"], "Made-up movies"),
         pytest.param(["--data", str(DATA)], "MovieLens 100k", marks=NEEDS_DATA),
     ],
     ids=["made up", "MovieLens"],
@@ -261,17 +261,17 @@ def test_the_movie_example_runs(options, source):
     assert head.startswith(source)
     said = dict(part.split("\n\n", 1) for part in parts)
     rows = {title: re.findall(r"^ +\d +(\d+) +-?[\d.]+ +(.+)$", text, re.MULTILINE) for title, text in said.items()}
-    best = rows["Recommended, without those"]
+    best = rows["Recommended, without these"]
     assert len(best) == 5
-    assert rows["In pages of three: the second"][:2] == best[3:]
+    assert rows["The second page of three"][:2] == best[3:]
     liked = next(title for title in said if title.startswith("User"))
     assert not {title for _, title in best} & {line.strip() for line in said[liked].splitlines()}
     years = [int(title[-5:-1]) for _, title in rows["Only comedies since 1980"]]
     assert len(years) == 5
     assert min(years) >= 1980
-    assert f"({best[0][0]}) scores" in said["Why the first one"]
-    assert "It is left out" in said["And why not one that is seen"]
-    assert len(rows["and is recommended"]) == 5
+    assert f"({best[0][0]}) scores" in said["Why the first one is recommended"]
+    assert "It is left out" in said["Why a seen one is not"]
+    assert len(rows["and gets these recommendations"]) == 5
     assert "the same answers: True" in said["Saved and loaded"]
 
 
