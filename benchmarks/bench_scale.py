@@ -126,14 +126,14 @@ def main() -> None:
                    "everyone": ask("everyone", folder, path)}  # fmt: skip
         made, found, job = figures.values()
         print(f"\nbuilt with method={method!r}")
-        print(f"  build    {made['seconds']:.0f} s, peak beside the factors {made['memory']:.2f} of them"
+        print(f"  build    {made['seconds']:.0f} s, extra peak memory {made['memory']:.2f} of the factors'"
               f"{measure.goal(made['memory'], most=MEMORY_GOAL)}, kept {made['kept']:.2f}")  # fmt: skip
         print(f"  save     {made['save_seconds']:.0f} s, {made['file'] / 1e9:.2f} GB")
         print(f"  load     {found['load_seconds']:.1f} s by mmap")
         print(f"  search   {found['method']}: {found['planned']:,.0f} queries/s, recall {found['recall']:.4f}; "
               f"exact {found['exact']:,.0f}, recall 1; a single query {found['one_us']:,.0f} us")  # fmt: skip
         print(f"  everyone {job['users'] / job['seconds']:,.0f} users/s, {job['users']:,} users in "
-              f"{job['seconds']:.0f} s, {job['grown'] / 1e6:.0f} MB beside the index")  # fmt: skip
+              f"{job['seconds']:.0f} s, {job['grown'] / 1e6:.0f} MB more than the index")  # fmt: skip
         if options.items == N_ITEMS:
             measure.record("scale", {"items": options.items, "method": method, **figures})
 

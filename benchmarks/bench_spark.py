@@ -164,7 +164,7 @@ def measured(
         print(f"  recommend_all, {name:<6}  {took[name]:.2f} s, recall {recalls[name]:.4f}: "
               f"{ratios[name]:.1f} times as fast{measure.goal(ratios[name], least=wanted)}")  # fmt: skip
         print(f"      search itself takes {search:.3f} s on {tasks} threads: {shares[name]:.0%} of the time is Spark")
-        print(f"      with the index built anew, which takes {build:.2f} s: {took[anew]:.2f} s, "
+        print(f"      with the index built again, which takes {build:.2f} s: {took[anew]:.2f} s, "
               f"{ratios[anew]:.1f} times as fast")  # fmt: skip
     blocks = "exact, in blocks"
     print(f"  exact, in {BLOCKS} blocks of items  {took[blocks]:.2f} s: {ratios[blocks]:.1f} times as fast")

@@ -205,7 +205,7 @@ def own_lists_in_memory(size: Size) -> dict[str, object]:
         found = memory_worker.ask("own_lists", *paths, n_ids)
     print(f"\n{n_queries:,} queries with own lists of {n_ids:,} of {n_items:,} items, all threads: "
           f"{found['seconds']:.1f} s, {found['cpu_seconds'] / found['seconds']:.2f} CPUs, "
-          f"peak {found['grown'] / 2**20:,.0f} MB beside {found['given'] / 2**20:,.0f} MB of ids")  # fmt: skip
+          f"peak {found['grown'] / 2**20:,.0f} MB more than the {found['given'] / 2**20:,.0f} MB of ids")  # fmt: skip
     return {"n_items": n_items, "n_queries": n_queries, "n_ids": n_ids, **found}
 
 

@@ -1,5 +1,5 @@
 // Offers: an item that may answer a query is scored and, if it is among the best so far, kept. Included by kernels.cpp,
-// once a level.
+// once per level.
 
 // The index of a value in an ascending array, or -1.
 int64_t index_of(const int64_t* values, int64_t low, int64_t high, int64_t value) {
