@@ -121,7 +121,7 @@ def built(movies: Movies, items: np.ndarray, users: np.ndarray) -> ts.Recommende
 
 
 def show(title: str, *found: object) -> None:
-    """Print what was found, under a title."""
+    """Print results under a title."""
     print(f"\n{title}\n")
     for one in found:
         print("  " + str(one).replace("\n", "\n  "))
@@ -158,7 +158,7 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
         again = ts.Recommender.load(path, mmap=True)
         same = bool((again.recommend(user, k=5).ids == model.recommend(user, k=5).ids).all())
         size = path.stat().st_size / 2**20
-    show("Saved and loaded", f"one file of {size:.1f} MB, the same answers: {same}")
+    show("Saved and loaded", f"one file of {size:.1f} MB; the same answers: {same}")
     start = time.perf_counter()
     everybody = model.recommend_all(k=10, progress=False)
     took = time.perf_counter() - start
@@ -169,7 +169,7 @@ def main() -> None:
     """Read or make up movies, train a model, and show what a recommender does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = os.environ.get("TESSELLA_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=default, help="a folder that holds ml-100k")
+    parser.add_argument("--data", type=Path, default=default, help="the folder that contains ml-100k")
     parser.add_argument("--made-up", action="store_true", help="use made-up movies, even if MovieLens is found")
     options = parser.parse_args()
     folder = options.data / "ml-100k"

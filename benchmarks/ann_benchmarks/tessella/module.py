@@ -39,7 +39,7 @@ class Tessella(BaseANN):
         self.index = ts.Index.build(rows.astype(np.float32), method=BUILT_AS[self.method], target_recall=recall)
 
     def set_query_arguments(self, *arguments: float) -> None:
-        """How hard to search: a budget and a number of slots for slots, a reach for tiles, nothing for the others."""
+        """Set the search effort: a budget and a number of slots for slots, a reach for tiles, nothing for others."""
         wanted = QUERY_ARGUMENTS.get(self.method, ())
         if len(arguments) != len(wanted):
             raise ValueError(f"{self.method} takes {len(wanted)} query arguments, but {len(arguments)} were given.")
@@ -55,15 +55,15 @@ class Tessella(BaseANN):
         return asked
 
     def query(self, q: np.ndarray, n: int) -> np.ndarray:
-        """Rows nearest to one query, on one thread."""
+        """Return the rows nearest to one query, on one thread."""
         return self.index.search(self._asked(q)[0], n, method=self.asked, threads=1).ids
 
     def batch_query(self, X: np.ndarray, n: int) -> None:  # noqa: N803
-        """Rows nearest to many queries, on all cores; `get_batch_results` gives them."""
+        """Find the rows nearest to many queries, on all cores; `get_batch_results` returns them."""
         self.res = self.index.search(self._asked(X), n, method=self.asked).ids
 
     def get_batch_results(self) -> np.ndarray:
-        """What the last `batch_query` found."""
+        """Return the result of the last `batch_query`."""
         return self.res
 
     def __str__(self) -> str:
