@@ -633,7 +633,7 @@ def test_damaged_files_are_refused(path):
     for page in range(1, len(data) // 4096):
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a copy"):
+    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a backup"):
         Store.open(path)
 
 

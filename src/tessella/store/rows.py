@@ -234,7 +234,7 @@ def _check_user(row: tuple[Any, ...], path: Path, entry: Entry) -> None:
 
 def _damaged(path: Path, what: str, entry: Entry) -> DamagedRowError:
     return DamagedRowError(
-        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a copy."
+        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a backup."
     )
 
 
@@ -302,7 +302,7 @@ def _check_count(path: Path, entry: Entry, what: str, found: int, expected: int)
     if found != expected:
         raise DamagedRowError(
             f"{path} is damaged: generation {entry.name!r} holds {found:,} {what}, but should hold {expected:,}; "
-            "restore it from a copy."
+            "restore it from a backup."
         )
 
 
