@@ -1,4 +1,4 @@
-"""One machine, further: build, save, load, search and answer all users over ten million items; see docs/scale.md.
+"""One machine, further: build, save, load, search and answer all users over ten million items; docs/guides/scale.md.
 
 Factors are generated in blocks and kept in the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-bench).
 Every step runs in a process of its own. Prints a table and, for ten million items, appends to results/scale.jsonl.

@@ -379,7 +379,7 @@ def test_where_allows_what_it_allows_in_one_process(make):
 def test_where_of_the_page_on_attributes(make):
     index = make(np.eye(5), PLAIN, attributes=MOVIES)
     index.add(np.ones((5, 5)), np.arange(5), attributes=MOVIES, refresh=True)
-    page = (ROOT / "docs" / "attributes.md").read_text()
+    page = (ROOT / "docs" / "guides" / "attributes.md").read_text()
     rows = re.findall(r"^\| `(\{.*\})` \| ([A-Z].*) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     for where, allowed in rows:
@@ -659,7 +659,7 @@ def test_the_example_of_the_class_runs(client, running):
 
 def test_the_page_runs_and_prints_what_it_says(client, running, capsys):
     urls, _ = running
-    page = ROOT / "docs" / "opensearch.md"
+    page = ROOT / "docs" / "guides" / "opensearch.md"
     text = re.sub(r"OpenSearch\(\[.*\]\)", f"OpenSearch({urls!r})", page.read_text())
     names = {}
     try:

@@ -122,7 +122,7 @@ def test_pages_and_variety(reader):
     long = asked(reader, user=1, k=6, exact=True)
     assert long["next"] is None
     assert first["lists"][0]["ids"] + second["lists"][0]["ids"] == long["lists"][0]["ids"]
-    assert "cursor of a list for other users" in problem(
+    assert "cursor for other users" in problem(
         reader.post("/v1/recommend", json={"user": 2, "after": first["next"]}), 422
     )
     assert "damaged" in problem(reader.post("/v1/recommend", json={"user": 2, "after": "x"}), 422)
@@ -170,7 +170,7 @@ BAD = {
     "bool": ({"user": True}, 422, "got `bool`"),
     "k 0": ({"user": 1, "k": 0}, 422, ">= 1"),
     "no user": ({"user": 99}, 404, "there is no user with id 99."),
-    "text user": ({"user": "ann"}, 422, "users holds texts, but the ids of users are whole numbers"),
+    "text user": ({"user": "ann"}, 422, "users holds strings, but the user ids are integers"),
     "k": (
         {"user": 1, "k": 1001},
         413,
@@ -682,7 +682,7 @@ def test_questions_that_arrive_together_are_answered_each_for_itself(reader):
                 user = (number + turn) % 12
                 answered = own.post("/v1/recommend", json={"user": "ann" if user == 11 else user, "k": 4})
                 if user == 11:
-                    good = answered.status_code == 422 and "the ids of users are whole numbers" in answered.text
+                    good = answered.status_code == 422 and "the user ids are integers" in answered.text
                 elif user >= 9:
                     good = answered.status_code == 404 and f"no user with id {user}." in answered.text
                 else:

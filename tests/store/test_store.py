@@ -196,7 +196,7 @@ BAD_CHANGES = {
     "not there": (lambda s: s.update_items(ITEMS[:1], [99]), KeyError, "there is no item with id 99"),
     "not there to remove": (lambda s: s.remove_items([1, 99]), KeyError, "there is no item with id 99"),
     "other ids": (lambda s: s.add_items(ITEMS[:1], ["x"]), TypeError, "ids holds texts, but the ids of items are whole numbers"),
-    "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "stands for a missing answer"),
+    "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "is reserved for missing answers"),
     "twice": (lambda s: s.add_items(ITEMS[:2], [50, 50]), ValueError, "more than once"),
     "attribute": (lambda s: s.apply([Change(items=[ItemInput(1, attributes={"genre": "x"})])])[0], ValueError, "'genre', but there is no such column; did you mean 'genres'"),
     "kind": (lambda s: s.update_items(None, [1], attributes={**{n: [None] for n in MOVIES}, "year": ["x"]}), TypeError, "kind category"),
@@ -798,7 +798,7 @@ def test_risking_power_loss_is_said_by_name(path):
         assert store._database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     with Store.open(path, risk_power_loss=True) as store:
         assert store._database.execute("PRAGMA synchronous").fetchone()[0] == 1
-    with pytest.raises(TypeError, match="risk_power_loss is True or False, not str"):
+    with pytest.raises(TypeError, match="risk_power_loss must be True or False, not str"):
         Store.open(path, risk_power_loss="yes")
 
 

@@ -1,7 +1,7 @@
 """Patience: which failures of a cluster are temporary, and how long to retry."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from opensearchpy import ConnectionError as Unreachable
@@ -9,6 +9,16 @@ from opensearchpy import NotFoundError, TransportError
 
 PASSING = (429, 502, 503, 504)
 BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
+LOST = {  # kinds of errors of a node that is lost or ends, and of a shard that moves; some come with the status 500
+    "connect_transport_exception",
+    "illegal_index_shard_state_exception",
+    "no_shard_available_action_exception",
+    "node_closed_exception",
+    "node_disconnected_exception",
+    "node_not_connected_exception",
+    "receive_timeout_transport_exception",
+    "search_context_missing_exception",
+}
 GONE = "index_not_found_exception"
 _NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
@@ -33,14 +43,23 @@ class Patience:
         return True
 
 
-def passes(status: object, kind: object) -> bool:
-    """Whether a request that failed with this status and kind of error is worth repeating."""
-    return status in PASSING or kind == BLOCKED
+def passes(status: object, error: Any) -> bool:
+    """Whether what failed with this status, and with this error as OpenSearch describes it, is worth repeating.
+
+    Examples
+    --------
+    >>> lost = {"type": "node_disconnected_exception", "reason": "disconnected"}
+    >>> passes(500, {"type": "search_phase_execution_exception", "root_cause": [lost]})
+    True
+    >>> passes(500, {"type": "search_phase_execution_exception", "root_cause": [{"type": "null_pointer_exception"}]})
+    False
+    """
+    return status in PASSING or not LOST.union([BLOCKED]).isdisjoint(_kinds(error))
 
 
 def is_passing(error: TransportError) -> bool:
     """Whether a request that raised this is worth repeating."""
-    return isinstance(error, Unreachable) or passes(error.status_code, error.error)
+    return isinstance(error, Unreachable) or error.error == BLOCKED or passes(error.status_code, error.info)
 
 
 def is_gone(error: TransportError) -> bool:
@@ -64,6 +83,14 @@ def patiently(request: Callable[[], T], seconds: float) -> T:
         except TransportError as error:
             if not is_passing(error) or not patience.pause():
                 raise
+
+
+def _kinds(error: Any) -> Iterator[str]:
+    """The kinds of an error and of its causes."""
+    if isinstance(error, dict):
+        yield str(error.get("type"))
+        for cause in (error.get("error"), error.get("caused_by"), *error.get("root_cause", ())):
+            yield from _kinds(cause)
 
 
 def reason(error: Any) -> str:

@@ -247,7 +247,7 @@ def send(cluster: Cluster, alias: str, operations: dict[int, Operation], outcome
         elif error["type"] == GONE:
             outcome.moved = True
             outcome.again[at] = reason(error)
-        elif status == _CONFLICT or passes(status, error["type"]):
+        elif status == _CONFLICT or passes(status, error):
             outcome.again[at] = reason(error)
         else:
             outcome.failed[at] = reason(error)

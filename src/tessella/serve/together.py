@@ -14,6 +14,7 @@ from tessella.serve.messages import ENCODER, Id
 from tessella.store import Model
 
 MOST = 128  # requests in one search
+FEW = 4  # up to so many are answered sooner one by one
 
 Waiting = list[tuple[Id, "asyncio.Future[Answer]"]]
 
@@ -23,7 +24,6 @@ class Together:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int], tuple[Model, Waiting]] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def ask(self, model: Model, user: Id, k: int) -> "asyncio.Future[Answer]":
         """Return a future of the answer for one user; it is set after the event loop's current round."""
@@ -32,7 +32,8 @@ class Together:
         held = self._waiting.get((model.number, k))
         if held is None:
             held = self._waiting[model.number, k] = model, []
-            loop.call_soon(self._answer, model.number, k)
+            # Three turns of the loop, a few microseconds each: clients that were just answered ask again meanwhile.
+            loop.call_soon(loop.call_soon, loop.call_soon, self._answer, model.number, k)
         held[1].append((user, done))
         if len(held[1]) >= MOST:
             self._answer(model.number, k)
@@ -44,41 +45,40 @@ class Together:
         if held is None:
             return
         model, waiting = held
+        if len(waiting) <= FEW:
+            _one_by_one(model, waiting, k)
+            return
         users = [user for user, _ in waiting]
         try:
-            found = model.recommender.recommend(users, k, threads=1)
-            answers = _answers(model, users, found)
-        except Exception as error:  # noqa: BLE001 - passed on to the request that caused it
-            if len(waiting) == 1:
-                _fail(waiting[0][1], error)
-            else:
-                self._one_by_one(model, waiting, k)
+            answers = _answers(model, users, model.recommender.recommend(users, k, threads=1))
+        except Exception:  # noqa: BLE001 - one by one, only the request at fault fails
+            _one_by_one(model, waiting, k)
             return
         for (_, done), answer in zip(waiting, answers, strict=True):
             if not done.done():
                 done.set_result(answer)
 
-    def _one_by_one(self, model: Model, waiting: Waiting, k: int) -> None:
-        """Answer requests separately after a batch failed, so that only the faulty ones fail."""
-        for user, done in waiting:
-            try:
-                (answer,) = _answers(model, [user], model.recommender.recommend([user], k, threads=1))
-            except Exception as error:  # noqa: BLE001
-                _fail(done, error)
-            else:
-                if not done.done():
-                    done.set_result(answer)
 
-
-def _fail(done: "asyncio.Future[Answer]", error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)
+def _one_by_one(model: Model, waiting: Waiting, k: int) -> None:
+    """Answer requests separately."""
+    for user, done in waiting:
+        if done.done():
+            continue
+        try:
+            (answer,) = _answers(model, [user], model.recommender.recommend(user, k, threads=1))
+        except Exception as error:  # noqa: BLE001 - passed on to the request that caused it
+            done.set_exception(error)
+        else:
+            done.set_result(answer)
 
 
 def _answers(model: Model, users: list[Id], found: Recommendations) -> list[Answer]:
-    """Return one answer per user."""
+    """Return an answer for each user, from the lists of all of them, or from one list that is not in a batch."""
+    columns: list[list[Any]] = [part.tolist() for part in (found.ids, found.scores, found.n_scored, found.certified)]
+    if found.ids.ndim == 1:
+        columns = [[part] for part in columns]
     version = found.version
-    headers = ((b"tessella-generation", model.name.encode()), (b"tessella-version", str(version).encode()))
+    headers = ((b"tessella-generation", model.name.encode()), (b"tessella-version", b"%d" % version))
     head: dict[str, Any] = {
         "generation": model.name,
         "version": version,
@@ -87,7 +87,6 @@ def _answers(model: Model, users: list[Id], found: Recommendations) -> list[Answ
         "next": None,
     }
     made: list[Answer] = []
-    columns = (found.ids.tolist(), found.scores.tolist(), found.n_scored.tolist(), found.certified.tolist())
     for user, ids, scores, scored, certified in zip(users, *columns, strict=True):
         if scores[-1] == -math.inf:
             left = sum(score > -math.inf for score in scores)
