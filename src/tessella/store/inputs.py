@@ -87,7 +87,8 @@ def ids_of(values: Iterable[Any], kind: str | None, name: str, *, whose: str) ->
     """Check ids of items or users: unique, and of the kind that the generation has."""
     checked = _checks.ids(values if isinstance(values, np.ndarray) else list(values), None, name=name)
     if kind is not None and len(checked) and kind_of(checked) != kind:
-        raise TypeError(f"{name} holds {kind_of(checked)}, but the ids of {whose} are {kind}.")
+        given, wanted = ("strings" if one == TEXTS else "integers" for one in (kind_of(checked), kind))
+        raise TypeError(f"{name} holds {given}, but the ids of {whose} are {wanted}.")
     return checked
 
 
