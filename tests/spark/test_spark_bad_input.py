@@ -25,8 +25,8 @@ def table(spark, rows, columns=COLUMNS):
     [
         (GOOD, "user long, name string, features array<float>", "{} has no column 'id', only 'user', 'name', 'features'; name the right one with {side}_column."),
         (GOOD, "id long, vector array<float>", "{} has no column 'features', only 'id', 'vector'; name the right one with features."),
-        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be whole numbers or strings."),
-        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be whole numbers or strings."),
+        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be integers or strings."),
+        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be integers or strings."),
         ([(1, "1 2")], "id long, features string", "{} has string in column 'features', but vectors must be arrays of numbers or ML vectors."),
         ([(1, ["1", "2"])], "id long, features array<string>", "{} has array<string> in column 'features', but vectors must be arrays of numbers or ML vectors."),
     ],
@@ -134,7 +134,7 @@ def test_options_are_checked_at_the_call(spark, options, sentence):
         ([(1, 2)], "user long, movie long", {}, "exclude has no column 'item', only 'user', 'movie'; name the right one with exclude_columns."),
         ([("1", 2)], "user string, item long", {}, "exclude has string in column 'user', but ids of users are bigint."),
         ([(1, "2")], "user long, item string", {}, "exclude has string in column 'item', but ids of items are bigint."),
-        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be whole numbers or strings."),
+        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be integers or strings."),
         ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two names: the column of users and the column of items."),
     ],
 )  # fmt: skip
@@ -146,13 +146,13 @@ def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence)
 
 def test_only_frames_are_frames(spark):
     frame = table(spark, GOOD)
-    for call, name in (
-        (lambda: recommend_all(GOOD, frame), "user_factors is a list"),
-        (lambda: recommend_all(frame, GOOD), "item_factors is a list"),
-        (lambda: recommend_all(frame), "item_factors is a NoneType"),
-        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude is a list"),
+    for call, name, kind in (
+        (lambda: recommend_all(GOOD, frame), "user_factors", "list"),
+        (lambda: recommend_all(frame, GOOD), "item_factors", "list"),
+        (lambda: recommend_all(frame), "item_factors", "NoneType"),
+        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude", "list"),
     ):
-        with pytest.raises(TypeError, match=f"^{name}, but must be a Spark DataFrame\\.$"):
+        with pytest.raises(TypeError, match=f"^{name} must be a Spark DataFrame, not {kind}\\.$"):
             call()
 
 

@@ -94,14 +94,14 @@ class OpenSearchIndex:
         timeout: float = 60.0,
     ) -> None:
         if not isinstance(client, OpenSearch):
-            raise TypeError(f"client is a {type(client).__name__}, but must be an opensearchpy.OpenSearch.")
+            raise TypeError(f"client must be an opensearchpy.OpenSearch, not {type(client).__name__}.")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise ValueError(
                 f"name is {name!r}, but must be at most {_LONGEST_NAME} lower-case letters, digits, '-', '_' and '.', "
                 "starting with a letter or digit."
             )
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._schema = schema
         self._scoring = _checks.one_of(scoring, "scoring", ("auto", "shards", "client"))
         self._cluster = Cluster(client, name, _checks.number_at_least(timeout, "timeout", 0.0))
@@ -377,7 +377,7 @@ class OpenSearchIndex:
         _checks.true_or_false(restart, "restart")
         _check_settings(settings)
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._cluster.forget()
         old = self._place()
         factors = None if item_factors is None else _item_factors(item_factors, old.layout.n_factors)
@@ -541,4 +541,4 @@ def _values(attributes: Any, n: int, layout: Layout, *, needed: bool) -> list[fi
 
 def _check_settings(settings: object) -> None:
     if settings is not None and not isinstance(settings, dict):
-        raise TypeError(f"settings is a {type(settings).__name__}, but must be a dict.")
+        raise TypeError(f"settings must be a dict, not {type(settings).__name__}.")

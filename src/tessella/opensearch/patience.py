@@ -8,8 +8,8 @@ from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import NotFoundError, TransportError
 
 PASSING = (429, 502, 503, 504)
-BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
-LOST = {  # kinds of errors of a node that is lost or ends, and of a shard that moves; some come with the status 500
+BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
+LOST = {  # errors of a node that is lost or stops, or of a shard that moves; some have status 500
     "connect_transport_exception",
     "illegal_index_shard_state_exception",
     "no_shard_available_action_exception",
@@ -44,7 +44,7 @@ class Patience:
 
 
 def passes(status: object, error: Any) -> bool:
-    """Whether what failed with this status, and with this error as OpenSearch describes it, is worth repeating.
+    """Return whether a request that failed with this status and error, as OpenSearch describes it, is worth repeating.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def passes(status: object, error: Any) -> bool:
 
 
 def is_passing(error: TransportError) -> bool:
-    """Whether a request that raised this is worth repeating."""
+    """Return whether a request that raised this error is worth repeating."""
     return isinstance(error, Unreachable) or error.error == BLOCKED or passes(error.status_code, error.info)
 
 
@@ -86,7 +86,7 @@ def patiently(request: Callable[[], T], seconds: float) -> T:
 
 
 def _kinds(error: Any) -> Iterator[str]:
-    """The kinds of an error and of its causes."""
+    """Yield the types of an error and of its causes."""
     if isinstance(error, dict):
         yield str(error.get("type"))
         for cause in (error.get("error"), error.get("caused_by"), *error.get("root_cause", ())):

@@ -51,7 +51,7 @@ class Vectors:
 def refuse_other(frame: Any, name: str) -> None:
     """Refuse anything but a DataFrame of a classic Spark session."""
     if not isinstance(frame, DataFrame):
-        raise TypeError(f"{name} is a {type(frame).__name__}, but must be a Spark DataFrame.")
+        raise TypeError(f"{name} must be a Spark DataFrame, not {type(frame).__name__}.")
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise TypeError(f"{name} is a DataFrame of Spark Connect, which cannot ship files; use a classic session.")
 
@@ -126,7 +126,7 @@ def _named(frame: DataFrame, name: str, column: str, option: str) -> Named:
     field = frame.schema[column]
     if not isinstance(field.dataType, (*_WHOLE, types.StringType)):
         kind = field.dataType.simpleString()
-        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be whole numbers or strings.")
+        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be integers or strings.")
     texts = isinstance(field.dataType, types.StringType)
     return Named(column, types.StringType() if texts else field.dataType)
 
