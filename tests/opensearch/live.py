@@ -20,7 +20,7 @@ from conftest import DATA
 from opensearchpy import OpenSearch
 
 import tessella as ts
-from tessella.opensearch import OpenSearchIndex, WriteError, reindexing
+from tessella.opensearch import ClusterError, OpenSearchIndex, WriteError, reindexing
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.conditions import Condition
 from tessella.search.recall import recall
@@ -253,6 +253,67 @@ def test_writes_wait_while_they_are_blocked_and_then_say_so(make, client):
     assert report.n_written == 3
     assert report.n_repeated >= 3
     assert index.stats().n_items == 3
+
+
+@pytest.mark.parametrize("block", ["write", "read_only"])
+def test_a_blocked_index_is_not_reindexed_and_stays_as_it_was(make, client, block):
+    index = make(np.eye(3), PLAIN)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    before = index.stats()
+    client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": True})
+    try:
+        with pytest.raises(ValueError, match=rf"^the index '.*' has the setting index\.blocks\.{block}; take it back"):
+            index.reindex()
+        assert client.indices.get_settings(index=before.index)[before.index]["settings"]["index"]["blocks"][block]
+        assert (index.stats().index, index.stats().n_items, index.stats().reindexing) == (before.index, 3, False)
+    finally:
+        client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": None})
+    index.reindex()
+    assert index.search([1.0, 0, 0], 1).ids.tolist() == [1]
+
+
+def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client):
+    index = make(np.eye(3), PLAIN, timeout=0.2)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    place = index.stats().index
+    client.indices.close(index=place)
+    for call in (lambda: index.search([1.0, 0, 0]), index.stats, index.refresh, index.reindex):
+        with pytest.raises(
+            ClusterError, match=r"^the index '.*' is closed; open it in OpenSearch, and repeat the call\.$"
+        ):
+            call()
+    for call in (
+        lambda: index.add(np.eye(3), [1, 2, 3]),
+        lambda: index.remove([1]),
+        lambda: index.update(np.eye(1, 3), [2]),
+    ):
+        with pytest.raises(WriteError, match=r"for one: the index is closed\. To repeat the call is safe"):
+            call()
+    client.indices.open(index=place)
+    patient = OpenSearchIndex(client, index.name)
+    assert sorted(patient.search(np.ones(3), 5).ids.tolist()) == [-1, -1, 1, 2, 3]
+
+
+def test_what_opensearch_refuses_is_said_in_one_sentence(make, client):
+    index = make(np.eye(3), PLAIN, timeout=0.2)
+    other = OpenSearchIndex(client, f"{index.name}-other")
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': unknown setting \[index\.x\]"
+    ):
+        other.create(item_factors=np.eye(3), settings={"index.x": 1})
+    place = index.stats().index
+    client.indices.put_settings(index=place, body={"index.blocks.read": True})
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': index \[.*\] blocked by"
+    ):
+        index.search([1.0, 0, 0])
+    client.indices.put_settings(index=place, body={"index.blocks.read": None})
+    client.indices.create(index="test-second", body={"aliases": {index.name: {}}})
+    try:
+        with pytest.raises(ValueError, match=r"^'.*' is an alias of 2 indexes, but must lead to one\.$"):
+            OpenSearchIndex(client, index.name).search([1.0, 0, 0])
+    finally:
+        client.indices.delete(index="test-second")
 
 
 # Filters
