@@ -6,10 +6,11 @@ from datetime import datetime
 import numpy as np
 import pytest
 import scipy.sparse
+from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import OpenSearch
 
 import tessella as ts
-from tessella.opensearch import OpenSearchIndex, WriteError, WriteReport, fields
+from tessella.opensearch import ClusterError, OpenSearchIndex, WriteError, WriteReport, fields
 from tessella.opensearch.layout import Layout, Place
 from tessella.recommend.attributes import Attributes
 
@@ -150,8 +151,11 @@ def test_parts_of_ones_own_cannot_be_kept():
 
 def test_a_cluster_that_does_not_answer_is_named():
     hasty = OpenSearchIndex(CLIENT, "movies", timeout=0.0)
-    with pytest.raises(Exception, match="Connection refused"):
-        hasty.search(GOOD)
+    sentence = r"^OpenSearch does not answer at 127\.0\.0\.1:9: \[Errno \d+\] Connection refused\.$"
+    for call in (lambda: hasty.search(GOOD), hasty.stats, hasty.drop, lambda: hasty.create(item_factors=GOOD)):
+        with pytest.raises(ClusterError, match=sentence) as told:
+            call()
+        assert isinstance(told.value.__cause__, Unreachable)
     hasty._cluster._place = PLAIN._cluster._place
     with pytest.raises(
         WriteError, match=r"4 of 4 items were not written, among them 1: .*Connection refused"

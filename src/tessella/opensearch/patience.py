@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from opensearchpy import ConnectionError as Unreachable
-from opensearchpy import NotFoundError, TransportError
+from opensearchpy import NotFoundError, OpenSearch, TransportError
 
 PASSING = (429, 502, 503, 504)
 BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
@@ -20,10 +20,15 @@ LOST = {  # errors of a node that is lost or stops, or of a shard that moves; so
     "search_context_missing_exception",
 }
 GONE = "index_not_found_exception"
+CLOSED = "index_closed_exception"
 _NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 T = TypeVar("T")
+
+
+class ClusterError(RuntimeError):
+    """OpenSearch does not answer, or refuses a request. The error of opensearch-py is its `__cause__`."""
 
 
 class Patience:
@@ -94,9 +99,31 @@ def _kinds(error: Any) -> Iterator[str]:
 
 
 def reason(error: Any) -> str:
-    """Return the innermost cause that OpenSearch gives for an error."""
-    while isinstance(error, dict) and isinstance(error.get("caused_by"), dict):
-        error = error["caused_by"]
+    """Return the innermost cause that OpenSearch gives for an error.
+
+    Examples
+    --------
+    >>> reason({"error": {"type": "search_phase_execution_exception", "caused_by": {"reason": "too many clauses."}}})
+    'too many clauses'
+    """
+    while isinstance(error, dict):
+        inner = error.get("error") or error.get("caused_by")
+        if not isinstance(inner, dict):
+            break
+        error = inner
     if isinstance(error, dict):
-        return str(error.get("reason") or error.get("type") or error)
+        said = (
+            "the index is closed" if error.get("type") == CLOSED else error.get("reason") or error.get("type") or error
+        )
+        return str(said).rstrip(" .;")
     return str(error)
+
+
+def in_plain_words(error: TransportError, name: str, client: OpenSearch) -> ClusterError:
+    """What to tell the caller of a request for the index `name` that failed for good."""
+    if isinstance(error, Unreachable):
+        hosts = ", ".join(f"{host['host']}:{host.get('port', 9200)}" for host in client.transport.hosts)
+        return ClusterError(f"OpenSearch does not answer at {hosts}: {str(error.info).rpartition(': ')[2]}.")
+    if CLOSED in _kinds(error.info):
+        return ClusterError(f"the index {name!r} is closed; open it in OpenSearch, and repeat the call.")
+    return ClusterError(f"OpenSearch refused a request for the index {name!r}: {reason(error.info or error.error)}.")
