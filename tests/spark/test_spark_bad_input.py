@@ -144,9 +144,9 @@ def test_options_are_checked_at_the_call(spark, options, sentence):
         ([("1", 2)], "user string, item long", {}, "exclude has string in column 'user', but ids of users are bigint."),
         ([(1, "2")], "user long, item string", {}, "exclude has string in column 'item', but ids of items are bigint."),
         ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be integers or strings."),
-        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two different names: the column of users and the column of items."),
-        ([(1, 2)], "user long, item long", {"exclude_columns": 2}, "exclude_columns is 2, but must be two different names: the column of users and the column of items."),
-        ([(1, 2)], "user long, item long", {"exclude_columns": ("item", "item")}, "exclude_columns is ('item', 'item'), but must be two different names: the column of users and the column of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": 2}, "exclude_columns is 2, but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": ("item", "item")}, "exclude_columns is ('item', 'item'), but must be two different names: the columns of users and of items."),
     ],
 )  # fmt: skip
 def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence):

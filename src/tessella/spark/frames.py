@@ -77,7 +77,7 @@ def excluded_lists(frame: Any, columns: tuple[str, str] | None, users: Named, it
     pair = columns or (("user", "item") if same else (users.column, items.column))
     if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
         raise ValueError(
-            f"exclude_columns is {pair!r}, but must be two different names: the column of users and the column of items."
+            f"exclude_columns is {pair!r}, but must be two different names: the columns of users and of items."
         )
     found = [_named(frame, "exclude", column, "exclude_columns") for column in pair]
     for given, own, whose in zip(found, (users, items), ("users", "items"), strict=True):
