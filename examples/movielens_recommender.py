@@ -1,7 +1,7 @@
 """A recommender from ratings to answers: train, recommend with titles, filter, fold in, page, explain, save.
 
-Uses MovieLens 100k if it finds it (in the ml-100k folder of --data or of TESSELLA_DATA), and made-up movies otherwise.
-Trains with implicit if it is installed, and with a few lines of NumPy otherwise.
+Uses MovieLens 100k if it finds the folder ml-100k (in --data, TESSELLA_DATA or the current folder), and made-up movies
+otherwise. Trains with implicit if it is installed, and otherwise with a few lines of NumPy.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def built(movies: Movies, items: np.ndarray, users: np.ndarray) -> ts.Recommende
 
 
 def show(title: str, *found: object) -> None:
-    """Print what was found, under a title."""
+    """Print results under a title."""
     print(f"\n{title}\n")
     for one in found:
         print("  " + str(one).replace("\n", "\n  "))
@@ -158,7 +158,7 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
         again = ts.Recommender.load(path, mmap=True)
         same = bool((again.recommend(user, k=5).ids == model.recommend(user, k=5).ids).all())
         size = path.stat().st_size / 2**20
-    show("Saved and loaded", f"one file of {size:.1f} MB, the same answers: {same}")
+    show("Saved and loaded", f"one file of {size:.1f} MB; the same answers: {same}")
     start = time.perf_counter()
     everybody = model.recommend_all(k=10, progress=False)
     took = time.perf_counter() - start
@@ -168,8 +168,10 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
 def main() -> None:
     """Read or make up movies, train a model, and show what a recommender does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("TESSELLA_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=default, help="a folder that holds ml-100k")
+    default = Path(os.environ.get("TESSELLA_DATA", "."))
+    parser.add_argument(
+        "--data", type=Path, default=default, help="a folder that holds ml-100k; TESSELLA_DATA or this one by default"
+    )
     parser.add_argument("--made-up", action="store_true", help="use made-up movies, even if MovieLens is found")
     options = parser.parse_args()
     folder = options.data / "ml-100k"

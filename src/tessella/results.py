@@ -108,12 +108,12 @@ class Drift:
     n_long: int = 0
 
     def __str__(self) -> str:
-        advice = "they look different: rebuild()" if self.needs_rebuild else "no need to rebuild"
+        advice = "they look different, so call rebuild()" if self.needs_rebuild else "no need to rebuild"
         tiles = "" if self.tile_distance is None else f", {self.tile_distance:.2f} times as far from their tiles"
         long = f", {self.n_long:,} of them in the tile of long items" if self.n_long else ""
         return (
-            f"{self.n_new:,} of {self.n_items:,} items are new, {self.scale_ratio:.2f} times as long as the fitted "
-            f"ones and {self.likeness:.0%} alike{tiles}{long}: {advice}."
+            f"{self.n_new:,} of {self.n_items:,} items are new: {self.scale_ratio:.2f} times as long as the fitted "
+            f"ones, {self.likeness:.0%} alike{tiles}{long}; {advice}."
         )
 
 

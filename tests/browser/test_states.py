@@ -113,7 +113,7 @@ def test_refused_changes_say_why(wide, writable):
     wide.get_by_text("The item needs an id.").wait_for()
     label(wide, "Id").fill("not a number")
     wide.get_by_role("button", name="Add", exact=True).click()
-    wide.get_by_text("Ids holds texts, but the ids of items are whole numbers.").wait_for()
+    wide.get_by_text("Ids holds strings, but the ids of items are integers.").wait_for()
     label(wide, "Id").fill("17")
     wide.get_by_role("button", name="Add", exact=True).click()
     wide.get_by_text("There is already an item with id 17").wait_for()

@@ -20,7 +20,7 @@ from conftest import DATA
 from opensearchpy import OpenSearch
 
 import tessella as ts
-from tessella.opensearch import OpenSearchIndex, WriteError, reindexing
+from tessella.opensearch import ClusterError, OpenSearchIndex, WriteError, reindexing
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.conditions import Condition
 from tessella.search.recall import recall
@@ -67,6 +67,16 @@ def make(client, request):
     for index in made:
         with contextlib.suppress(ValueError):
             OpenSearchIndex(client, index.name).drop()
+
+
+@pytest.fixture
+def movies(client):
+    """The index that examples make, which must not be somebody's own."""
+    if client.indices.exists(index="movies"):
+        pytest.skip("there is an index 'movies' in the cluster, which is not ours to delete")
+    yield
+    with contextlib.suppress(ValueError):
+        OpenSearchIndex(client, "movies").drop()
 
 
 def seen_by(client, index, ids):
@@ -256,6 +266,67 @@ def test_writes_wait_while_they_are_blocked_and_then_say_so(make, client):
     assert report.n_written == 3
     assert report.n_repeated >= 3
     assert index.stats().n_items == 3
+
+
+@pytest.mark.parametrize("block", ["write", "read_only"])
+def test_a_blocked_index_is_not_reindexed_and_stays_as_it_was(make, client, block):
+    index = make(np.eye(3), PLAIN)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    before = index.stats()
+    client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": True})
+    try:
+        with pytest.raises(ValueError, match=rf"^the index '.*' has the setting index\.blocks\.{block}; take it back"):
+            index.reindex()
+        assert client.indices.get_settings(index=before.index)[before.index]["settings"]["index"]["blocks"][block]
+        assert (index.stats().index, index.stats().n_items, index.stats().reindexing) == (before.index, 3, False)
+    finally:
+        client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": None})
+    index.reindex()
+    assert index.search([1.0, 0, 0], 1).ids.tolist() == [1]
+
+
+def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client):
+    index = make(np.eye(3), PLAIN, timeout=0.2)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    place = index.stats().index
+    client.indices.close(index=place)
+    for call in (lambda: index.search([1.0, 0, 0]), index.stats, index.refresh, index.reindex):
+        with pytest.raises(
+            ClusterError, match=r"^the index '.*' is closed; open it in OpenSearch, and repeat the call\.$"
+        ):
+            call()
+    for call in (
+        lambda: index.add(np.eye(3), [1, 2, 3]),
+        lambda: index.remove([1]),
+        lambda: index.update(np.eye(1, 3), [2]),
+    ):
+        with pytest.raises(WriteError, match=r"for one: the index is closed\. To repeat the call is safe"):
+            call()
+    client.indices.open(index=place)
+    patient = OpenSearchIndex(client, index.name)
+    assert sorted(patient.search(np.ones(3), 5).ids.tolist()) == [-1, -1, 1, 2, 3]
+
+
+def test_what_opensearch_refuses_is_said_in_one_sentence(make, client):
+    index = make(np.eye(3), PLAIN, timeout=0.2)
+    other = OpenSearchIndex(client, f"{index.name}-other")
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': unknown setting \[index\.x\]"
+    ):
+        other.create(item_factors=np.eye(3), settings={"index.x": 1})
+    place = index.stats().index
+    client.indices.put_settings(index=place, body={"index.blocks.read": True})
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': index \[.*\] blocked by"
+    ):
+        index.search([1.0, 0, 0])
+    client.indices.put_settings(index=place, body={"index.blocks.read": None})
+    client.indices.create(index="test-second", body={"aliases": {index.name: {}}})
+    try:
+        with pytest.raises(ValueError, match=r"^'.*' is an alias of 2 indexes, but must lead to one\.$"):
+            OpenSearchIndex(client, index.name).search([1.0, 0, 0])
+    finally:
+        client.indices.delete(index="test-second")
 
 
 # Filters
@@ -642,7 +713,8 @@ def test_no_acknowledged_write_is_lost_and_searches_go_on_when_nodes_are_killed(
 # What the documentation says
 
 
-def test_the_example_of_the_class_runs(client, running):
+@pytest.mark.usefixtures("movies")
+def test_the_example_of_the_class_runs(running):
     urls, _ = running
     (test,) = [
         test for test in doctest.DocTestFinder(recurse=False).find(OpenSearchIndex, "OpenSearchIndex") if test.examples
@@ -650,22 +722,17 @@ def test_the_example_of_the_class_runs(client, running):
     for example in test.examples:
         example.options.clear()
         example.source = re.sub(r"OpenSearch\(\[.*\]\)", f"OpenSearch({urls!r})", example.source)
-    try:
-        ran = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
-    finally:
-        OpenSearchIndex(client, "movies").drop()
+    ran = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
     assert (ran.failed, ran.attempted > 5) == (0, True)
 
 
-def test_the_page_runs_and_prints_what_it_says(client, running, capsys):
+@pytest.mark.usefixtures("movies")
+def test_the_page_runs_and_prints_what_it_says(running, capsys):
     urls, _ = running
     page = ROOT / "docs" / "guides" / "opensearch.md"
     text = re.sub(r"OpenSearch\(\[.*\]\)", f"OpenSearch({urls!r})", page.read_text())
     names = {}
-    try:
-        for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
-            exec(compile(block, str(page), "exec"), names)  # noqa: S102
-            out = capsys.readouterr().out
-            assert not said or out == said
-    finally:
-        OpenSearchIndex(client, "movies").drop()
+    for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102
+        out = capsys.readouterr().out
+        assert not said or out == said

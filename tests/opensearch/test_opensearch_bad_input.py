@@ -6,10 +6,11 @@ from datetime import datetime
 import numpy as np
 import pytest
 import scipy.sparse
+from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import OpenSearch
 
 import tessella as ts
-from tessella.opensearch import OpenSearchIndex, WriteError, WriteReport, fields
+from tessella.opensearch import ClusterError, OpenSearchIndex, WriteError, WriteReport, fields
 from tessella.opensearch.layout import Layout, Place
 from tessella.recommend.attributes import Attributes
 
@@ -43,7 +44,7 @@ IDS = [1, 2, 3, 4]
 @pytest.mark.parametrize(
     ("call", "error", "sentence"),
     [
-        (lambda: OpenSearchIndex("http://127.0.0.1:9200", "movies"), TypeError, "client is a str, but must be an opensearchpy.OpenSearch."),
+        (lambda: OpenSearchIndex("http://127.0.0.1:9200", "movies"), TypeError, "client must be an opensearchpy.OpenSearch, not str."),
         (lambda: OpenSearchIndex(CLIENT, "Movies"), ValueError, "name is 'Movies', but must be at most 200 lower-case letters"),
         (lambda: OpenSearchIndex(CLIENT, "_movies"), ValueError, "name is '_movies', but"),
         (lambda: OpenSearchIndex(CLIENT, "a" * 201), ValueError, "but must be at most 200 lower-case letters"),
@@ -51,7 +52,7 @@ IDS = [1, 2, 3, 4]
         (lambda: OpenSearchIndex(CLIENT, "a*"), ValueError, "name is 'a*', but"),
         (lambda: OpenSearchIndex(CLIENT, ""), ValueError, "name is '', but"),
         (lambda: OpenSearchIndex(CLIENT, 7), ValueError, "name is 7, but"),
-        (lambda: OpenSearchIndex(CLIENT, "movies", "ternary"), TypeError, "schema is a str, but must be a tessella.Schema."),
+        (lambda: OpenSearchIndex(CLIENT, "movies", "ternary"), TypeError, "schema must be a tessella.Schema, not str."),
         (lambda: OpenSearchIndex(CLIENT, "movies", scoring="nodes"), ValueError, "scoring is 'nodes', but must be one of 'auto', 'shards', 'client'."),
         (lambda: OpenSearchIndex(CLIENT, "movies", timeout=-1), ValueError, "timeout is -1.0, but must be finite and at least 0."),
         (lambda: PLAIN.create(0, item_factors=GOOD), ValueError, "shards is 0, but must be from 1 to 1024."),
@@ -61,7 +62,7 @@ IDS = [1, 2, 3, 4]
         (lambda: PLAIN.create(item_factors=GOOD[:0]), ValueError, "item_factors has 0 rows, but at least 1 is needed to fit."),
         (lambda: PLAIN.create(item_factors=GOOD * 1e19), ValueError, "in row 3, but the limit in OpenSearch is 1e+19; scale the factors down."),
         (lambda: PLAIN.create(item_factors=GOOD, text_ids=1), TypeError, "text_ids must be True or False, not int."),
-        (lambda: PLAIN.create(item_factors=GOOD, settings=[1]), TypeError, "settings is a list, but must be a dict."),
+        (lambda: PLAIN.create(item_factors=GOOD, settings=[1]), TypeError, "settings must be a dict, not list."),
         (lambda: PLAIN.create(item_factors=GOOD, attributes=[1]), TypeError, "attributes must be a dict of columns, or a pandas, polars or Arrow table, not list."),
         (lambda: PLAIN.create(item_factors=GOOD, attributes={"a": []}), ValueError, "attributes has 0 rows, but at least 1 is needed to learn the types of the columns."),
         (lambda: PLAIN.create(item_factors=GOOD, attributes={"a": 5}), TypeError, "attributes['a'] must be a list or array with a value for each item, not int."),
@@ -85,7 +86,7 @@ IDS = [1, 2, 3, 4]
         (lambda: RICH.add(GOOD, IDS, attributes={"genre": [["a"]] * 4}), ValueError, "attributes has no column 'language', but existing items have it"),
         (lambda: RICH.add(GOOD, IDS, attributes=attributes(color=IDS)), ValueError, "attributes names the column 'color', but there is no such column"),
         (lambda: RICH.add(GOOD, IDS, attributes=attributes(year=["a"] * 4)), TypeError, "attributes['year'] has kind 'category', but for existing items it has kind 'number'."),
-        (lambda: RICH.add(GOOD, IDS, attributes=attributes(year=[1, 2.5, 3, 4])), ValueError, "attributes['year'] holds 2.5 at 1, but the field takes whole numbers, as when the index was made."),
+        (lambda: RICH.add(GOOD, IDS, attributes=attributes(year=[1, 2.5, 3, 4])), ValueError, "attributes['year'] holds 2.5 at 1, but the field takes integers, as when the index was made."),
         (lambda: RICH.add(GOOD, IDS, attributes=attributes(rating=[1, 1e300, 3, 4])), ValueError, "attributes['rating'] holds 1e+300 at 1, but the field takes finite float32."),
         (lambda: RICH.add(GOOD, IDS, attributes=attributes(rating=[np.inf, 1.0, 3, 4])), ValueError, "attributes['rating'] holds inf at 0, but the field takes finite float32."),
         (lambda: RICH.add(GOOD, IDS, attributes=attributes(language=["x" * 40_000] * 4)), ValueError, "attributes['language'] holds a string of 40,000 bytes at 0, but a field takes at most 32,766."),
@@ -114,7 +115,7 @@ IDS = [1, 2, 3, 4]
         (lambda: PLAIN.search(GOOD, exact=1), TypeError, "exact must be True or False, not int."),
         (lambda: PLAIN.search(GOOD, exclude="abc"), TypeError, "exclude is a str, but must be a sequence of ids"),
         (lambda: PLAIN.search(GOOD, exclude=[["a"], [1], [], []]), TypeError, "exclude holds both strings and other values"),
-        (lambda: PLAIN.search(GOOD, exclude=["a"]), TypeError, "exclude are texts, but those in the index are whole numbers."),
+        (lambda: PLAIN.search(GOOD, exclude=["a"]), TypeError, "exclude are strings, but those in the index are integers."),
         (lambda: PLAIN.search(GOOD, allow=[[1], [2]]), ValueError, "allow has 2 sequences of ids, but there are 4 queries."),
         (lambda: PLAIN.search(GOOD, exclude=scipy.sparse.eye_array(4).tocsr()), ValueError, "exclude is a matrix or a mask without column ids, but items in OpenSearch have no order"),
         (lambda: PLAIN.search(GOOD, allow=np.ones(4, bool)), ValueError, "allow is a matrix or a mask without column ids"),
@@ -125,10 +126,10 @@ IDS = [1, 2, 3, 4]
         (lambda: RICH.search(GOOD, where=[1]), TypeError, "where has a list where a dict of conditions is expected."),
         (lambda: RICH.search(GOOD, where={"year": "x"}), TypeError, "where['year'] compares with 'x', but the column holds finite numbers."),
         (lambda: index_of(scoring="shards", on_shards=False).search(GOOD), ValueError, "scoring is 'shards', but the index was made without OpenSearch's k-NN plugin"),
-        (lambda: PLAIN.reindex(schema="x"), TypeError, "schema is a str, but must be a tessella.Schema."),
+        (lambda: PLAIN.reindex(schema="x"), TypeError, "schema must be a tessella.Schema, not str."),
         (lambda: PLAIN.reindex(shards=0), ValueError, "shards is 0, but must be from 1 to 1024."),
         (lambda: PLAIN.reindex(restart="x"), TypeError, "restart must be True or False, not str."),
-        (lambda: PLAIN.reindex(settings=1), TypeError, "settings is a int, but must be a dict."),
+        (lambda: PLAIN.reindex(settings=1), TypeError, "settings must be a dict, not int."),
     ],
 )  # fmt: skip
 def test_bad_input(call, error, sentence):
@@ -150,8 +151,11 @@ def test_parts_of_ones_own_cannot_be_kept():
 
 def test_a_cluster_that_does_not_answer_is_named():
     hasty = OpenSearchIndex(CLIENT, "movies", timeout=0.0)
-    with pytest.raises(Exception, match="Connection refused"):
-        hasty.search(GOOD)
+    sentence = r"^OpenSearch does not answer at 127\.0\.0\.1:9: \[Errno \d+\] Connection refused\.$"
+    for call in (lambda: hasty.search(GOOD), hasty.stats, hasty.drop, lambda: hasty.create(item_factors=GOOD)):
+        with pytest.raises(ClusterError, match=sentence) as told:
+            call()
+        assert isinstance(told.value.__cause__, Unreachable)
     hasty._cluster._place = PLAIN._cluster._place
     with pytest.raises(
         WriteError, match=r"4 of 4 items were not written, among them 1: .*Connection refused"

@@ -162,12 +162,15 @@ def test_a_place_is_read_from_what_the_cluster_says():
         assert not index_pattern("movies").fullmatch(other)
     for damage in (
         {},
-        {index: facts, "other": facts},
         {index: {**facts, "aliases": {}}},
         {index: {**facts, "mappings": {}}},
     ):
         with pytest.raises(ValueError, match="the index 'movies' was not made by tessella, or is damaged"):
             Place.of("movies", damage)
+    with pytest.raises(ValueError, match=r"^'movies' is an alias of 2 indexes, but must lead to one\.$"):
+        Place.of("movies", {index: facts, "other": facts})
+    facts["settings"]["index"]["blocks"] = {"read_only": "true", "write": "false"}
+    assert Place.of("movies", {index: facts}).blocks == ("index.blocks.read_only",)
     facts["mappings"]["_meta"]["tessella"]["format"] = 2
     with pytest.raises(ValueError, match=r"its format is 2, but this version of tessella reads 1"):
         Place.of("movies", {index: facts})

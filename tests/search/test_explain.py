@@ -209,7 +209,7 @@ def test_new_items_that_fit_the_tiles_need_no_rebuilding(rng):
     assert 0.9 < drift.tile_distance < 1.15
     assert drift.n_long == 0
     assert not drift.needs_rebuild
-    assert "times as far from their tiles: no need to rebuild" in str(drift)
+    assert "times as far from their tiles; no need to rebuild" in str(drift)
 
 
 def test_new_items_from_elsewhere_do_not_fit_the_tiles(rng):

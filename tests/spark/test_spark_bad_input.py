@@ -25,8 +25,8 @@ def table(spark, rows, columns=COLUMNS):
     [
         (GOOD, "user long, name string, features array<float>", "{} has no column 'id', only 'user', 'name', 'features'; name the right one with {side}_column."),
         (GOOD, "id long, vector array<float>", "{} has no column 'features', only 'id', 'vector'; name the right one with features."),
-        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be whole numbers or strings."),
-        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be whole numbers or strings."),
+        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be integers or strings."),
+        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be integers or strings."),
         ([(1, "1 2")], "id long, features string", "{} has string in column 'features', but vectors must be arrays of numbers or ML vectors."),
         ([(1, ["1", "2"])], "id long, features array<string>", "{} has array<string> in column 'features', but vectors must be arrays of numbers or ML vectors."),
     ],
@@ -44,6 +44,7 @@ BAD_VALUES = [
     ([*GOOD, (7, [1.0, NAN])], "{} holds nan in the vector of id 7; factors must be finite."),
     ([*GOOD, (7, [-INF, 0.0])], "{} holds -inf in the vector of id 7; factors must be finite."),
     ([*GOOD, (7, [1e300, 0.0])], "{} holds 1e+300 in the vector of id 7, too large for float32; scale the factors down."),
+    ([*GOOD, (7, [3e38, 3e38])], "{} has norm 4.24e+38 in the vector of id 7, too large for float32; scale the factors down."),
     ([*GOOD, (7, None)], "{} has no vector for id 7, but every row needs one."),
     ([*GOOD, (7, [1.0, None])], "{} has a null in the vector of id 7, but factors are numbers."),
 ]  # fmt: skip
@@ -59,7 +60,14 @@ def test_values_of_items_are_checked_at_the_call(spark, rows, sentence, build_on
 
 @pytest.mark.parametrize(
     ("rows", "sentence"),
-    [*BAD_VALUES, ([*GOOD, (7, [1.0])], "{} has 1 numbers in the vector of id 7, but items have 2.")],
+    [
+        *BAD_VALUES,
+        ([*GOOD, (7, [1.0])], "{} has 1 numbers in the vector of id 7, but items have 2."),
+        (
+            [*GOOD, (7, [1e38, 1e38])],
+            "{} has norm 1.41e+38 in the vector of id 7 and an item 5: their product is too large for float32; scale the factors down.",
+        ),
+    ],
 )
 def test_values_of_users_are_named_in_the_error_of_the_job(spark, rows, sentence):
     answers = recommend_all(table(spark, rows, DOUBLES), table(spark, GOOD))
@@ -76,10 +84,11 @@ def test_values_of_users_are_named_in_the_error_of_the_job(spark, rows, sentence
         ([], [r"has 0 rows, but at least 1 item is needed\."]),
         ([*GOOD, (2, [5.0, 6.0])], [r"holds id 2 more than once\."]),
         ([*GOOD, (3, [5.0, 6.0])], [r"holds id 3 more than once\."]),
+        ([*GOOD, (-1, [5.0, 6.0])], [r"holds id -1, which stands for a missing answer; use another number\."]),
         ([*GOOD, (None, [5.0, 6.0])], [r"has a null id, but every row needs an id\."]),
         ([*GOOD, (4, [5.0])], [r"has 1 numbers in the vector of id 4, but (others|items) have 2\.", r"has 2 numbers in the vector of id \d, but (others|items) have 1\.", r"has vectors of 1 and 2 numbers, but all must have the same length\."]),
     ],
-    ids=["empty", "twice", "last twice", "null", "lengths"],
+    ids=["empty", "twice", "last twice", "missing", "null", "lengths"],
 )  # fmt: skip
 @pytest.mark.short
 def test_items_must_be_there_once_and_alike(spark, rows, sentences, build_on, block_rows):
@@ -134,8 +143,10 @@ def test_options_are_checked_at_the_call(spark, options, sentence):
         ([(1, 2)], "user long, movie long", {}, "exclude has no column 'item', only 'user', 'movie'; name the right one with exclude_columns."),
         ([("1", 2)], "user string, item long", {}, "exclude has string in column 'user', but ids of users are bigint."),
         ([(1, "2")], "user long, item string", {}, "exclude has string in column 'item', but ids of items are bigint."),
-        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be whole numbers or strings."),
-        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two names: the column of users and the column of items."),
+        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be integers or strings."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": 2}, "exclude_columns is 2, but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": ("item", "item")}, "exclude_columns is ('item', 'item'), but must be two different names: the columns of users and of items."),
     ],
 )  # fmt: skip
 def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence):
@@ -146,14 +157,22 @@ def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence)
 
 def test_only_frames_are_frames(spark):
     frame = table(spark, GOOD)
-    for call, name in (
-        (lambda: recommend_all(GOOD, frame), "user_factors is a list"),
-        (lambda: recommend_all(frame, GOOD), "item_factors is a list"),
-        (lambda: recommend_all(frame), "item_factors is a NoneType"),
-        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude is a list"),
+    for call, name, kind in (
+        (lambda: recommend_all(GOOD, frame), "user_factors", "list"),
+        (lambda: recommend_all(frame, GOOD), "item_factors", "list"),
+        (lambda: recommend_all(frame), "item_factors", "NoneType"),
+        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude", "list"),
     ):
-        with pytest.raises(TypeError, match=f"^{name}, but must be a Spark DataFrame\\.$"):
+        with pytest.raises(TypeError, match=f"^{name} must be a Spark DataFrame, not {kind}\\.$"):
             call()
+
+
+def test_streams_are_no_frames(spark):
+    frame = table(spark, GOOD)
+    stream = spark.readStream.format("rate").load().selectExpr("value AS id", "array(1.0) AS features")
+    for frames, name in (((stream, frame), "user_factors"), ((frame, stream), "item_factors")):
+        with pytest.raises(TypeError, match=f"^{name} is a streaming DataFrame, but must have all its rows; use fo"):
+            recommend_all(*frames)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +222,10 @@ for where in ("driver", "executor"):
         print(error)
 print(recommend_all(users, items, exact=True, build_on="executor", item_block_rows=5_000).count())
 session.stop()
+try:
+    recommend_all(users, items)
+except RuntimeError as error:
+    print(error)
 """
 
 
@@ -214,4 +237,5 @@ def test_what_does_not_fit_the_driver_gets_a_way_out():
         "item_factors is larger than spark.driver.maxResultSize; raise that limit, or pass build_on='executor'.",
         "an index of item_factors is larger than spark.driver.maxResultSize; raise that limit, or pass a shared_folder or a smaller item_block_rows.",
         "3",
+        "user_factors is a DataFrame of a Spark session that has been stopped.",
     ], ran.stderr  # fmt: skip

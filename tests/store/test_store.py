@@ -169,7 +169,7 @@ def test_text_ids_and_users_without_factors(path):
     with Store.open(path) as store:
         assert store.users(["eve"])[0].seen == ("日本茶",)
         assert store.items(["日本茶"])[0].vector.tolist() == [9, 9, 9]
-        with pytest.raises(TypeError, match="ids holds whole numbers, but the ids of items are texts"):
+        with pytest.raises(TypeError, match="ids holds integers, but the ids of items are strings"):
             store.remove_items([1])
 
 
@@ -195,7 +195,7 @@ BAD_CHANGES = {
     "there already": (lambda s: s.add_items(ITEMS[:1], [1]), ValueError, "item 1 already exists; use update_items"),
     "not there": (lambda s: s.update_items(ITEMS[:1], [99]), KeyError, "there is no item with id 99"),
     "not there to remove": (lambda s: s.remove_items([1, 99]), KeyError, "there is no item with id 99"),
-    "other ids": (lambda s: s.add_items(ITEMS[:1], ["x"]), TypeError, "ids holds texts, but the ids of items are whole numbers"),
+    "other ids": (lambda s: s.add_items(ITEMS[:1], ["x"]), TypeError, "ids holds strings, but the ids of items are integers"),
     "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "is reserved for missing answers"),
     "twice": (lambda s: s.add_items(ITEMS[:2], [50, 50]), ValueError, "more than once"),
     "attribute": (lambda s: s.apply([Change(items=[ItemInput(1, attributes={"genre": "x"})])])[0], ValueError, "'genre', but there is no such column; did you mean 'genres'"),
@@ -208,7 +208,7 @@ BAD_CHANGES = {
     "user dimension": (lambda s: s.add_users([[1.0]], [99]), ValueError, "factors of user 99 have shape"),
     "user without factors": (lambda s: s.add_users(None, [99]), ValueError, "user 99 has 0 vectors, but the other users have 1"),
     "user not there": (lambda s: s.remove_users([99]), KeyError, "there is no user with id 99"),
-    "seen": (lambda s: s.update_users(None, [1], seen=[["x"]]), TypeError, "seen of user 1 holds texts"),
+    "seen": (lambda s: s.update_users(None, [1], seen=[["x"]]), TypeError, "seen of user 1 holds strings"),
     "generation": (lambda s: s.add_items(ITEMS[:1], [99], generation="z"), KeyError, "there is no generation 'z'"),
     "name": (lambda s: s.publish(ITEMS, name="a b"), ValueError, "name is 'a b', but must be 1 to 64 letters"),
     "same name": (lambda s: s.publish(ITEMS, name="a"), FileExistsError, "generation 'a' already exists; choose another name"),
@@ -633,7 +633,7 @@ def test_damaged_files_are_refused(path):
     for page in range(1, len(data) // 4096):
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a copy"):
+    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a backup"):
         Store.open(path)
 
 

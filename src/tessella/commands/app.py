@@ -48,7 +48,7 @@ class _UnprintedError(OSError):
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason, in words."""
         return "standard output is closed" if self.errno == errno.EBADF else str(self.strerror).lower()
 
 
@@ -80,7 +80,7 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command that may write a file, and prints a report once the file has its name."""
+    """A command that may write a file, and prints a report once the file is complete."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

@@ -13,7 +13,8 @@ except ImportError:
     ) from None
 
 from tessella.opensearch.index import OpenSearchIndex
+from tessella.opensearch.patience import ClusterError
 from tessella.opensearch.stats import Stats
 from tessella.opensearch.writing import WriteError, WriteReport
 
-__all__ = ["OpenSearchIndex", "Stats", "WriteError", "WriteReport"]
+__all__ = ["ClusterError", "OpenSearchIndex", "Stats", "WriteError", "WriteReport"]

@@ -90,7 +90,7 @@ def texts_of(ids: NDArray[Any], layout: Layout, name: str = "ids") -> list[str]:
 
 def _of_kind(ids: NDArray[Any], layout: Layout, name: str) -> NDArray[Any]:
     if len(ids) and (ids.dtype.kind == "U") != layout.text_ids:
-        kinds = {True: "texts", False: "whole numbers"}
+        kinds = {True: "strings", False: "integers"}
         raise TypeError(
             f"{name} are {kinds[not layout.text_ids]}, but those in the index are {kinds[layout.text_ids]}."
         )

@@ -142,7 +142,7 @@ def _numbers(column: Number, like: Number, what: str) -> list[Any]:
     misfits = np.isinf(floats) | ((np.trunc(floats) != floats) & ~np.isnan(floats) if like.whole else False)
     if misfits.any():
         at = int(np.argmax(misfits))
-        wanted = "whole numbers, as when the index was made" if like.whole else f"finite {kind}"
+        wanted = "integers, as when the index was made" if like.whole else f"finite {kind}"
         raise ValueError(f"{what} holds {column.numbers[at]} at {at}, but the field takes {wanted}.")
     made = (floats + 0.0).tolist()
     return [None if np.isnan(number) else int(number) if like.whole else number for number in made]

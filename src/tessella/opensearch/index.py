@@ -1,12 +1,14 @@
 """OpenSearchIndex: the public class for items in a cluster."""
 
+import functools
 import re
 import warnings
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from opensearchpy import OpenSearch
+from opensearchpy import OpenSearch, TransportError
 
 from tessella import _checks
 from tessella._kernels import levels_to_the_caller
@@ -20,6 +22,7 @@ from tessella.opensearch.conditions import filter_of
 from tessella.opensearch.documents import item_ids, short_enough, texts_of
 from tessella.opensearch.filters import lists_of
 from tessella.opensearch.layout import Layout, Place
+from tessella.opensearch.patience import in_plain_words
 from tessella.opensearch.searching import Search
 from tessella.opensearch.stats import Stats
 from tessella.opensearch.writing import Addition, Change, Removal, Replacement, WriteReport, write
@@ -33,6 +36,25 @@ _LONGEST_NAME = 200  # characters; index names may have 255 bytes, and we append
 _PLUGIN = "opensearch-knn"
 _MOST_SHARDS = 1024
 _MOST_SLOTS = 1000  # OpenSearch allows 1,024 clauses in a query, including filters
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _plainly(
+    method: Callable[Concatenate["OpenSearchIndex", P], T],
+) -> Callable[Concatenate["OpenSearchIndex", P], T]:
+    """The method, which says in one sentence what the client of OpenSearch raises."""
+
+    @functools.wraps(method)
+    def asked(self: "OpenSearchIndex", /, *arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(self, *arguments, **options)
+        except TransportError as error:
+            raise in_plain_words(error, self.name, self._cluster.client) from error
+
+    return asked
 
 
 class OpenSearchIndex:
@@ -63,7 +85,7 @@ class OpenSearchIndex:
     Examples
     --------
     >>> import numpy as np
-    >>> from opensearchpy import OpenSearch
+    >>> from opensearchpy import OpenSearch, TransportError
     >>> from tessella.opensearch import OpenSearchIndex
     >>> client = OpenSearch(["http://127.0.0.1:9200", "http://127.0.0.1:9201"])
     >>> index = OpenSearchIndex(client, "movies")
@@ -94,18 +116,19 @@ class OpenSearchIndex:
         timeout: float = 60.0,
     ) -> None:
         if not isinstance(client, OpenSearch):
-            raise TypeError(f"client is a {type(client).__name__}, but must be an opensearchpy.OpenSearch.")
+            raise TypeError(f"client must be an opensearchpy.OpenSearch, not {type(client).__name__}.")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise ValueError(
                 f"name is {name!r}, but must be at most {_LONGEST_NAME} lower-case letters, digits, '-', '_' and '.', "
                 "starting with a letter or digit."
             )
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._schema = schema
         self._scoring = _checks.one_of(scoring, "scoring", ("auto", "shards", "client"))
         self._cluster = Cluster(client, name, _checks.number_at_least(timeout, "timeout", 0.0))
 
+    @_plainly
     def create(
         self,
         shards: int = 1,
@@ -154,6 +177,7 @@ class OpenSearchIndex:
         self._cluster.forget()
         self._wait_for_copies(place)
 
+    @_plainly
     def add(
         self,
         item_factors: ArrayLike,
@@ -198,6 +222,7 @@ class OpenSearchIndex:
         values = _values(attributes, len(factors), layout, needed=True)
         return self._write(Addition(texts_of(checked, layout), factors, values), checked, refresh, progress)
 
+    @_plainly
     def update(
         self,
         item_factors: ArrayLike | None,
@@ -238,6 +263,7 @@ class OpenSearchIndex:
         values = _values(attributes, len(checked), layout, needed=False)
         return self._write(Replacement(texts_of(checked, layout), factors, values), checked, refresh, progress)
 
+    @_plainly
     def remove(self, ids: ArrayLike, *, refresh: bool = False, progress: bool | None = None) -> WriteReport:
         """Remove items.
 
@@ -262,6 +288,7 @@ class OpenSearchIndex:
         checked = item_ids(ids, None, layout)
         return self._write(Removal(texts_of(checked, layout)), checked, refresh, progress)
 
+    @_plainly
     def search(
         self,
         queries: ArrayLike,
@@ -339,6 +366,7 @@ class OpenSearchIndex:
         ).answered(exact=bool(exact))
         return SearchResult(*(array[0] for array in found.arrays().values())) if single else found
 
+    @_plainly
     def reindex(
         self,
         *,
@@ -377,7 +405,7 @@ class OpenSearchIndex:
         _checks.true_or_false(restart, "restart")
         _check_settings(settings)
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._cluster.forget()
         old = self._place()
         factors = None if item_factors is None else _item_factors(item_factors, old.layout.n_factors)
@@ -386,6 +414,8 @@ class OpenSearchIndex:
             old = self._place()
         elif old.journal is not None:
             raise reindexing.under_way(self._cluster)
+        if old.blocks:
+            raise ValueError(f"the index {self.name!r} has the setting {old.blocks[0]}; take it back to reindex.")
 
         def make() -> Place:
             wanted = old.layout.schema if schema is None else schema
@@ -403,11 +433,13 @@ class OpenSearchIndex:
         with bar(self.stats().n_items, "Copying", shown=progress) as moved:
             reindexing.reindex(self._cluster, old, make, moved)
 
+    @_plainly
     def refresh(self) -> None:
         """Make everything written so far visible to searches."""
         client = self._cluster.client
         self._cluster.at_place(lambda place: client.indices.refresh(index=place.index))
 
+    @_plainly
     def stats(self) -> Stats:
         """Return the number of items, their size on disk, and the health of the index."""
         client = self._cluster.client
@@ -431,6 +463,7 @@ class OpenSearchIndex:
         self._cluster.forget()
         return self._cluster.at_place(ask)
 
+    @_plainly
     def drop(self) -> None:
         """Delete the index with all its items."""
         self._place()
@@ -455,6 +488,7 @@ class OpenSearchIndex:
     def __repr__(self) -> str:
         return f"OpenSearchIndex({self.name!r})"
 
+    @_plainly
     def _place(self) -> Place:
         """Return where the items are; on first use, check that a given schema is that of the index."""
         place = self._cluster.place()
@@ -541,4 +575,4 @@ def _values(attributes: Any, n: int, layout: Layout, *, needed: bool) -> list[fi
 
 def _check_settings(settings: object) -> None:
     if settings is not None and not isinstance(settings, dict):
-        raise TypeError(f"settings is a {type(settings).__name__}, but must be a dict.")
+        raise TypeError(f"settings must be a dict, not {type(settings).__name__}.")

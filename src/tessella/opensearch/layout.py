@@ -126,10 +126,13 @@ class Place:
     n_replicas: int
     window: int  # how many hits a request may ask for per shard
     layout: Layout
+    blocks: tuple[str, ...] = ()  # settings that keep requests off
 
     @classmethod
     def of(cls, name: str, found: dict[str, Any]) -> Self:
         """Read the description of the alias `name` that OpenSearch returned."""
+        if len(found) > 1:
+            raise ValueError(f"{name!r} is an alias of {len(found)} indexes, but must lead to one.")
         try:
             ((index, facts),) = found.items()
             (write_alias,) = (alias for alias in facts["aliases"] if alias.startswith(f"{index}-"))
@@ -144,6 +147,7 @@ class Place:
             int(settings["number_of_replicas"]),
             int(settings.get("max_result_window", _USUAL_WINDOW)),
             layout,
+            tuple(f"index.blocks.{kind}" for kind, is_on in settings.get("blocks", {}).items() if is_on == "true"),
         )
 
     @property

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from opensearchpy import ConnectionError as Unreachable
-from opensearchpy import NotFoundError, TransportError
+from opensearchpy import NotFoundError, OpenSearch, TransportError
 
 PASSING = (429, 502, 503, 504)
-BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
-LOST = {  # kinds of errors of a node that is lost or ends, and of a shard that moves; some come with the status 500
+BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
+LOST = {  # errors of a node that is lost or stops, or of a shard that moves; some have status 500
     "connect_transport_exception",
     "illegal_index_shard_state_exception",
     "no_shard_available_action_exception",
@@ -20,10 +20,15 @@ LOST = {  # kinds of errors of a node that is lost or ends, and of a shard that 
     "search_context_missing_exception",
 }
 GONE = "index_not_found_exception"
+CLOSED = "index_closed_exception"
 _NOT_FOUND = 404
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 T = TypeVar("T")
+
+
+class ClusterError(RuntimeError):
+    """OpenSearch does not answer, or refuses a request. The error of opensearch-py is its `__cause__`."""
 
 
 class Patience:
@@ -44,7 +49,7 @@ class Patience:
 
 
 def passes(status: object, error: Any) -> bool:
-    """Whether what failed with this status, and with this error as OpenSearch describes it, is worth repeating.
+    """Return whether a request that failed with this status and error, as OpenSearch describes it, is worth repeating.
 
     Examples
     --------
@@ -58,7 +63,7 @@ def passes(status: object, error: Any) -> bool:
 
 
 def is_passing(error: TransportError) -> bool:
-    """Whether a request that raised this is worth repeating."""
+    """Return whether a request that raised this error is worth repeating."""
     return isinstance(error, Unreachable) or error.error == BLOCKED or passes(error.status_code, error.info)
 
 
@@ -86,7 +91,7 @@ def patiently(request: Callable[[], T], seconds: float) -> T:
 
 
 def _kinds(error: Any) -> Iterator[str]:
-    """The kinds of an error and of its causes."""
+    """Yield the types of an error and of its causes."""
     if isinstance(error, dict):
         yield str(error.get("type"))
         for cause in (error.get("error"), error.get("caused_by"), *error.get("root_cause", ())):
@@ -94,9 +99,31 @@ def _kinds(error: Any) -> Iterator[str]:
 
 
 def reason(error: Any) -> str:
-    """Return the innermost cause that OpenSearch gives for an error."""
-    while isinstance(error, dict) and isinstance(error.get("caused_by"), dict):
-        error = error["caused_by"]
+    """Return the innermost cause that OpenSearch gives for an error.
+
+    Examples
+    --------
+    >>> reason({"error": {"type": "search_phase_execution_exception", "caused_by": {"reason": "too many clauses."}}})
+    'too many clauses'
+    """
+    while isinstance(error, dict):
+        inner = error.get("error") or error.get("caused_by")
+        if not isinstance(inner, dict):
+            break
+        error = inner
     if isinstance(error, dict):
-        return str(error.get("reason") or error.get("type") or error)
+        said = (
+            "the index is closed" if error.get("type") == CLOSED else error.get("reason") or error.get("type") or error
+        )
+        return str(said).rstrip(" .;")
     return str(error)
+
+
+def in_plain_words(error: TransportError, name: str, client: OpenSearch) -> ClusterError:
+    """What to tell the caller of a request for the index `name` that failed for good."""
+    if isinstance(error, Unreachable):
+        hosts = ", ".join(f"{host['host']}:{host.get('port', 9200)}" for host in client.transport.hosts)
+        return ClusterError(f"OpenSearch does not answer at {hosts}: {str(error.info).rpartition(': ')[2]}.")
+    if CLOSED in _kinds(error.info):
+        return ClusterError(f"the index {name!r} is closed; open it in OpenSearch, and repeat the call.")
+    return ClusterError(f"OpenSearch refused a request for the index {name!r}: {reason(error.info or error.error)}.")

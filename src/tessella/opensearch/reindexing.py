@@ -143,12 +143,12 @@ def abandon(cluster: Cluster) -> None:
     if place is None:
         return
     if place.journal is not None:
+        cluster.patiently(lambda: _unblock(cluster, place.index))  # while the journal says that the block is ours
         actions = [
             {"remove": {"index": place.index, "alias": place.write_alias}},
             {"add": {"index": place.index, "alias": place.next_write_alias(journaled=False)}},
         ]
         cluster.patiently(lambda: cluster.client.indices.update_aliases(body={"actions": actions}))
-    cluster.patiently(lambda: _unblock(cluster, place.index))
     drop(cluster, [index for index in own_indexes(cluster) if index != place.index])
     cluster.forget()
 

@@ -230,7 +230,8 @@ def _try(cluster: Cluster, place: Place, change: Change, which: list[int]) -> _O
             outcome.moved = True
         elif not is_passing(error):
             raise
-        outcome.again = dict.fromkeys(which, f"{error.error}")
+        why = reason(error.info) if isinstance(error.info, dict) else str(error.error)
+        outcome.again = dict.fromkeys(which, why)
     return outcome
 
 

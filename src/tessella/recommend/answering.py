@@ -66,10 +66,12 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
     k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, version.n_live))
     queries = queries_of(edition, asked, wish)
     row_filter = filtered(edition, asked, wish, shown=isinstance(wish.variety, Diversify))
-    if wish.variety is None:
-        found = searched(edition, queries, k, wish, row_filter, single=asked.single)
+    if isinstance(wish.variety, AtMost):
+        found = _at_most(edition, queries, k, wish.variety, wish, row_filter)
+    elif isinstance(wish.variety, Diversify):
+        found = _diversified(edition, queries, k, wish.variety, wish, row_filter)
     else:
-        found = (_at_most if isinstance(wish.variety, AtMost) else _diversified)(edition, queries, k, wish, row_filter)
+        found = searched(edition, queries, k, wish, row_filter, single=asked.single)
     if asked.single and found.ids.ndim == 2:
         found = SearchResult(found.ids[0], found.scores[0], found.n_scored[0], found.certified[0])
     if wish.boosts:
@@ -166,11 +168,10 @@ def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, 
     return search(edition.version, queries, k, wish.method, None, row_filter, wish.threads)
 
 
-def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
+def _at_most(
+    edition: Edition, queries: NDArray[np.float32], k: int, rule: AtMost, wish: Wish, row_filter: RowFilter
+) -> SearchResult:
     """Return the top k under a rule: search longer and longer lists until the rule keeps k items or none are left."""
-    rule = wish.variety
-    if not isinstance(rule, AtMost):
-        raise TypeError("variety must be made by at_most.")
     attributes = attributes_for(edition, rule)
     n, most = len(queries), max(1, edition.version.n_live)
     result = _empty(edition, n, k)
@@ -193,19 +194,15 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
 
 def attributes_for(edition: Edition, rule: AtMost) -> Attributes:
     """Return the item attributes, which must include the column of the rule."""
-    if edition.attributes is None:
-        raise ValueError("at_most needs item attributes, but the recommender has none; build it with attributes.")
-    edition.attributes.column(rule.per, "at_most")
-    return edition.attributes
+    attributes = edition.known_attributes("at_most")
+    attributes.column(rule.per, "at_most")
+    return attributes
 
 
 def _diversified(
-    edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter
+    edition: Edition, queries: NDArray[np.float32], k: int, rule: Diversify, wish: Wish, row_filter: RowFilter
 ) -> SearchResult:
     """Return the items that a rule selects from the best candidates; pages are parts of one such list."""
-    rule = wish.variety
-    if not isinstance(rule, Diversify):
-        raise TypeError("variety must be made by diversify.")
     found = searched(edition, queries, max(rule.candidates, k), wish, row_filter)
     result = _empty(edition, len(queries), k)
     shown = [None] * len(queries) if wish.cursor is None else wish.cursor.lists()

@@ -30,7 +30,7 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class _Test:
-    """One column compared with values, or the opposite of that."""
+    """A comparison of one column with values, or its negation."""
 
     column: str
     operator: str  # any, all, from, to, above, below or missing
@@ -68,7 +68,7 @@ class _Test:
 
 @dataclass(frozen=True)
 class _Joined:
-    """Conditions of which all, or any, must be true."""
+    """Several conditions, all or any of which must be true."""
 
     operator: str  # and, or
     parts: tuple["_Test | _Joined", ...]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 DAY = 86_400_000_000  # microseconds
 _WRITTEN = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII)
-_FIRST_DAY = {4: "-01-01", 7: "-01"}  # of a year or a month, by the length of the text
+_FIRST_DAY = {4: "-01-01", 7: "-01"}  # completes a year or a month, by the length of the string
 DAY_LENGTH = 10
 
 

@@ -61,19 +61,17 @@ class Edition:
 
     def mask_of(self, where: Any) -> NDArray[np.bool_]:
         """Return a mask of the entries for which a condition is true."""
-        if self.attributes is None:
-            raise ValueError("where needs item attributes, but the recommender has none; build it with attributes.")
-        return Condition.of(where, self.attributes).mask(self.attributes)
+        attributes = self.known_attributes("where")
+        return Condition.of(where, attributes).mask(attributes)
 
     def filter_of(self, where: Any) -> PreparedFilter:
         """Return the filter of a condition; its bits are cached."""
-        if self.attributes is None:
-            raise ValueError("where needs item attributes, but the recommender has none; build it with attributes.")
-        condition, kept = Condition.of(where, self.attributes), self._kept
+        attributes = self.known_attributes("where")
+        condition, kept = Condition.of(where, attributes), self._kept
         text = condition.text
         found = kept.get(text)
         if found is None:
-            mask = condition.mask(self.attributes)
+            mask = condition.mask(attributes)
             found = kept[text] = PreparedFilter(self.version, None, (mask, self.version.ids))
         with contextlib.suppress(KeyError):  # another thread may have removed it
             kept.move_to_end(text)
@@ -86,6 +84,12 @@ class Edition:
         if self.users is not None:
             self.seen_rows  # noqa: B018
         return self
+
+    def known_attributes(self, what: str) -> Attributes:
+        """Return the attributes, which `what` needs; refuse if there are none."""
+        if self.attributes is None:
+            raise ValueError(f"{what} needs item attributes, but the recommender has none; build it with attributes.")
+        return self.attributes
 
     def known_users(self) -> Users:
         """Return the users; refuse if there are none."""

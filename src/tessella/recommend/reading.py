@@ -19,7 +19,7 @@ from tessella.recommend import dates
 from tessella.recommend.columns import Boolean, Category, Column, Date, Number, Several, whole_numbers
 from tessella.recommend.pools import Texts, coded, narrow
 
-_MISSING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
+_MISSING = ("NoneType", "NAType", "NaTType")  # names of types in Python and pandas
 _LOWEST = -(2**63)
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
 _KINDS = "strings, lists of strings or integers, numbers, dates or bools"
@@ -29,7 +29,7 @@ def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
     """Yield the names and columns of a dict or a table."""
     if isinstance(data, Mapping):
         names, column = list(data), data.__getitem__
-    elif hasattr(type(data), "collect"):  # of polars
+    elif hasattr(type(data), "collect"):  # a LazyFrame of polars
         raise TypeError(f"{what} is a {type(data).__name__}, which is not computed yet; pass its collect().")
     elif hasattr(data, "column_names") and hasattr(data, "column"):  # Arrow
         names, column = list(data.column_names), data.column
@@ -95,7 +95,7 @@ def _from_array(array: NDArray[Any], name: str) -> Column | None:
 def _fit(low: int, high: int, name: str) -> None:
     """Refuse integers that do not fit int64, or that stand for a missing value."""
     if low < _LOWEST or high >= -_LOWEST:
-        raise ValueError(f"{name} holds {low if low < _LOWEST else high}, but must fit int64.")
+        raise ValueError(f"{name} holds {low if low < _LOWEST else high}, but must fit in int64.")
     if low == _LOWEST:
         raise ValueError(f"{name} holds {low}, which stands for a missing value; use a larger number.")
 

@@ -53,7 +53,7 @@ class Decaying:
     tau: Duration | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers, and keep times in seconds since 1970."""
+        """Check the numbers, and convert times to seconds since 1970."""
         if (self.half_life is None) == (self.tau is None):
             raise ValueError("a decaying signal needs either half_life or tau; pass exactly one of them.")
         if self.tau is None:

@@ -15,7 +15,7 @@ _WIDEST = 60  # characters of a title
 
 
 class Recommendation(NamedTuple):
-    """One item of a list."""
+    """One recommended item."""
 
     item: int | str
     score: float

@@ -12,9 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._norms import squared_norms
+from tessella._numbers import LARGEST_NORM, LARGEST_PRODUCT
 from tessella.search.selections import Ids
 
 ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # column names while a job runs
+MISSING = -1  # stands for a missing answer, so it is no id
 
 Items = tuple[NDArray[Any], NDArray[np.float32]]  # ids and factors
 
@@ -58,6 +61,7 @@ def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None
     with np.errstate(over="ignore"):
         factors = given.astype(np.float32, copy=False)
     _refuse_infinite(factors, given, ids, name)
+    refuse_long(factors, ids, name)
     return factors
 
 
@@ -82,6 +86,21 @@ def _refuse_infinite(factors: NDArray[np.float32], given: NDArray[Any], ids: Any
     raise ValueError(f"{name} holds {value} in {whose}; factors must be finite.")
 
 
+def refuse_long(factors: NDArray[np.float32], ids: Any, name: str, longest: float | None = None) -> None:
+    """Refuse vectors that are too long for float32, or whose products with an item as long as the longest are."""
+    norms = np.sqrt(squared_norms(factors))
+    if not len(norms):
+        return
+    row = int(np.argmax(norms))
+    found = f"{name} has norm {norms[row]:.3g} in the vector of id {ids[row].as_py()!r}"
+    if norms[row] > LARGEST_NORM:
+        raise ValueError(f"{found}, too large for float32; scale the factors down.")
+    if longest is not None and norms[row] * longest > LARGEST_PRODUCT:
+        raise ValueError(
+            f"{found} and an item {longest:.3g}: their product is too large for float32; scale the factors down."
+        )
+
+
 def in_id_order(batches: Iterable[Any], name: str) -> Items:
     """Return the ids and vectors of all batches, sorted by id."""
     parts: list[Items] = []
@@ -102,6 +121,8 @@ def in_id_order(batches: Iterable[Any], name: str) -> Items:
         factors[place[first : first + len(own)]] = vectors
         first += len(own)
     ids = ids[order]
+    if ids.dtype.kind == "i" and (ids == MISSING).any():
+        raise ValueError(f"{name} holds id {MISSING}, which stands for a missing answer; use another number.")
     again = np.flatnonzero(ids[1:] == ids[:-1])
     if len(again):
         raise ValueError(f"{name} holds id {ids[again[0]].item()!r} more than once.")

@@ -51,9 +51,13 @@ class Vectors:
 def refuse_other(frame: Any, name: str) -> None:
     """Refuse anything but a DataFrame of a classic Spark session."""
     if not isinstance(frame, DataFrame):
-        raise TypeError(f"{name} is a {type(frame).__name__}, but must be a Spark DataFrame.")
+        raise TypeError(f"{name} must be a Spark DataFrame, not {type(frame).__name__}.")
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise TypeError(f"{name} is a DataFrame of Spark Connect, which cannot ship files; use a classic session.")
+    if frame.sparkSession.sparkContext._jsc is None:
+        raise RuntimeError(f"{name} is a DataFrame of a Spark session that has been stopped.")
+    if frame.isStreaming:
+        raise TypeError(f"{name} is a streaming DataFrame, but must have all its rows; use foreachBatch.")
 
 
 def excluded_lists(frame: Any, columns: tuple[str, str] | None, users: Named, items: Named) -> DataFrame:
@@ -71,9 +75,9 @@ def excluded_lists(frame: Any, columns: tuple[str, str] | None, users: Named, it
     refuse_other(frame, "exclude")
     same = users.column == items.column
     pair = columns or (("user", "item") if same else (users.column, items.column))
-    if isinstance(pair, str) or len(pair) != 2:
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
         raise ValueError(
-            f"exclude_columns is {pair!r}, but must be two names: the column of users and the column of items."
+            f"exclude_columns is {pair!r}, but must be two different names: the columns of users and of items."
         )
     found = [_named(frame, "exclude", column, "exclude_columns") for column in pair]
     for given, own, whose in zip(found, (users, items), ("users", "items"), strict=True):
@@ -126,7 +130,7 @@ def _named(frame: DataFrame, name: str, column: str, option: str) -> Named:
     field = frame.schema[column]
     if not isinstance(field.dataType, (*_WHOLE, types.StringType)):
         kind = field.dataType.simpleString()
-        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be whole numbers or strings.")
+        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be integers or strings.")
     texts = isinstance(field.dataType, types.StringType)
     return Named(column, types.StringType() if texts else field.dataType)
 

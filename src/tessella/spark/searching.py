@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessella import Index, Recommender
 from tessella._threads import cut
 from tessella.jobs.all_users import answer_bytes, users_per_block
-from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array, refuse_nulls
+from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array, refuse_long, refuse_nulls
 from tessella.spark.files import Shipped
 from tessella.spark.results import Shape
 
@@ -42,6 +42,7 @@ class TopK:
             ids = users.column(ID)
             refuse_nulls(ids, "user_factors")
             factors = factor_matrix(users.column(FEATURES), ids, "user_factors", version.n_factors)
+            refuse_long(factors, ids, "user_factors", version.longest)
             exclude = excluded_ids(users, quiet=self.quiet)
             yield self.shape.batch(ids, index.search(factors, self.k, exclude=exclude, threads=self.threads))
 

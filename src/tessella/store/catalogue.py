@@ -673,7 +673,7 @@ class Store:
                 columns = columns_of(other) if attributes is None else columns
                 lifetimes = other.signals if signals is None else lifetimes  # type: ignore[assignment]
             if n_factors is None:
-                raise ValueError("n_factors is missing; pass it, or name a generation to copy it from as like.")
+                raise ValueError("n_factors is missing; pass it, or pass like, a generation to take it from.")
             facts = {
                 "n_factors": _checks.whole_number(n_factors, "n_factors", 1, 65_536),
                 "columns": columns_bytes(columns),

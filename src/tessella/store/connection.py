@@ -164,7 +164,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> Exception:  # noqa: PLR0911 -
     if code == sqlite3.SQLITE_FULL:
         return OSError(f"{path} could not be written: the disk is full; nothing was changed.")
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return ValueError(f"{path} is damaged ({said}); restore it from a copy.")
+        return ValueError(f"{path} is damaged ({said}); restore it from a backup.")
     if code == sqlite3.SQLITE_READONLY:
         return PermissionError(f"{path} cannot be written: the file or its folder is read-only ({said}).")
     if code == sqlite3.SQLITE_CANTOPEN:

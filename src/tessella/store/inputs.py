@@ -87,7 +87,8 @@ def ids_of(values: Iterable[Any], kind: str | None, name: str, *, whose: str) ->
     """Check ids of items or users: unique, and of the kind that the generation has."""
     checked = _checks.ids(values if isinstance(values, np.ndarray) else list(values), None, name=name)
     if kind is not None and len(checked) and kind_of(checked) != kind:
-        raise TypeError(f"{name} holds {kind_of(checked)}, but the ids of {whose} are {kind}.")
+        given, wanted = ("strings" if one == TEXTS else "integers" for one in (kind_of(checked), kind))
+        raise TypeError(f"{name} holds {given}, but the ids of {whose} are {wanted}.")
     return checked
 
 
@@ -167,7 +168,7 @@ def _known(
     like = columns_of(entry)
     if like is None:
         if any(one.attributes for one in given):
-            raise ValueError(f"attributes are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"attributes are given, but generation {entry.name!r} has none; leave them out.")
         return None
     told = []
     for one, item in zip(given, ids, strict=True):
@@ -199,7 +200,7 @@ def _numbers(
     """Return the signals of each item as numbers."""
     if entry.signals is None:
         if any(one.signals for one in given):
-            raise ValueError(f"signals are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"signals are given, but generation {entry.name!r} has none; leave them out.")
         return None
     told = []
     for one, item in zip(given, ids, strict=True):
@@ -326,12 +327,12 @@ def items_by_column(
     if attributes is not None:
         like = columns_of(entry)
         if like is None:
-            raise ValueError(f"attributes are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"attributes are given, but generation {entry.name!r} has none; leave them out.")
         known = _told(Attributes.of(attributes, n, like=like, some=True))
     numbers: Sequence[Any] = [None] * n
     if signals is not None:
         if entry.signals is None:
-            raise ValueError(f"signals are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"signals are given, but generation {entry.name!r} has none; leave them out.")
         like_factors = np.ones((n, 1), np.float32) if item_factors is None else factors
         values, given = signal_columns(signals, entry.signals, like_factors)
         numbers = [dict(zip(given, row, strict=True)) for row in values.tolist()]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tessella.store.tables import Entry
 
 Id: TypeAlias = int | str
-WHOLE, TEXTS = "whole numbers", "texts"
+WHOLE, TEXTS = "whole numbers", "texts"  # the kinds of ids, as stored
 CHUNK = 10_000  # rows at a time
 _ASKED_AT_ONCE = 500  # ids in one statement
 _ITEM = "place, id, factors, attributes, signals, payload, crc"
@@ -234,7 +234,7 @@ def _check_user(row: tuple[Any, ...], path: Path, entry: Entry) -> None:
 
 def _damaged(path: Path, what: str, entry: Entry) -> DamagedRowError:
     return DamagedRowError(
-        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a copy."
+        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a backup."
     )
 
 
@@ -302,7 +302,7 @@ def _check_count(path: Path, entry: Entry, what: str, found: int, expected: int)
     if found != expected:
         raise DamagedRowError(
             f"{path} is damaged: generation {entry.name!r} holds {found:,} {what}, but should hold {expected:,}; "
-            "restore it from a copy."
+            "restore it from a backup."
         )
 
 
@@ -313,5 +313,5 @@ def _id_array(ids: list[Id], kind: str | None) -> NDArray[Any]:
 
 
 def kind_of(ids: NDArray[Any]) -> str:
-    """Return whether ids are whole numbers or texts."""
+    """Return the kind of ids: `WHOLE` for integers, `TEXTS` for strings."""
     return TEXTS if ids.dtype.kind == "U" else WHOLE
