@@ -25,3 +25,9 @@ class cached(Generic[Value]):  # noqa: N801
             return self
         value = vars(instance)[self.name] = self.compute(instance)
         return value
+
+
+def carry_over(names: tuple[str, ...], before: object, after: object) -> None:
+    """Give an object the cached properties of another one, which are equal for both."""
+    held = vars(before)
+    vars(after).update({name: held[name] for name in names if name in held})

@@ -649,7 +649,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = added(self._with_changed(len(checked)), factors, checked)
+            self._version = added(self._version, factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
         """Replace the factors of items. Ties are still broken by when an item was first added.
@@ -664,7 +664,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = updated(self._with_changed(len(checked)), factors, checked)
+            self._version = updated(self._version, factors, checked)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -676,11 +676,7 @@ class Index:
         """
         checked = _checks.ids(ids, None)
         with self._writing:
-            self._version = removed(self._with_changed(len(checked)), checked)
-
-    def _with_changed(self, n: int) -> Version:
-        """Return the current version with n added to its count of changed items."""
-        return replace(self._version, n_changed=self._version.n_changed + n)
+            self._version = removed(self._version, checked)
 
     def drift(self) -> Drift:
         """Compare the items added or updated since the index was fitted with those it was fitted to.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
-from tessella._cached import cached
+from tessella._cached import cached, carry_over
 from tessella.index import Index
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.boosting import Boosting
@@ -151,9 +151,7 @@ class Edition:
     def with_users(self, users: Users) -> "Edition":
         """Return the edition with other users."""
         after = replace(self, users=users, number=self.number + 1)
-        for name in ("gram", "_kept"):  # depend on the items only
-            if name in vars(self):
-                vars(after)[name] = vars(self)[name]
+        carry_over(("gram", "_kept"), self, after)  # depend on the items only
         return after
 
     def tuned(self, queries: ArrayLike | None, target_recall: float, k: int) -> "Edition":
@@ -235,10 +233,13 @@ class Edition:
                 raise ValueError("signals are given, but the recommender was built without signals.")
             new_signals = self.signals.replaced(entries, signals)
         if item_factors is None and signals is None:
-            return self._after(self.version, new_attributes, new_signals, None, None)
-        extended = factors if new_signals is None else new_signals.extend(factors, entries)
-        version = changed(self.version, lambda index: index.update(extended, named))
-        return self._after(version, new_attributes, new_signals, before, factors)
+            after = self._after(self.version, new_attributes, new_signals, None, None)
+        else:
+            extended = factors if new_signals is None else new_signals.extend(factors, entries)
+            version = changed(self.version, lambda index: index.update(extended, named))
+            after = self._after(version, new_attributes, new_signals, before, factors)
+        carry_over(("seen_rows",), self, after)  # updated items keep their rows
+        return after
 
     def without_items(self, ids: ArrayLike) -> "Edition":
         """Return the edition without some items."""

@@ -36,6 +36,7 @@ from tessella.store import EmptyError, Store
 CONSOLE = Path(__file__).parent / "console"
 OPEN = {"/livez", "/readyz", "/healthz", "/docs", "/openapi.json"}  # need no token
 TOO_LATE = 0.25  # seconds that the event loop may lag before requests are refused
+FEW_ACTIVE = 16  # requests in flight that are answered even then
 MOST_ACTIVE = 2_048  # requests in flight
 _LOOK_EVERY = 0.05
 _MOST_NAMES = 64  # accepted Host headers to remember
@@ -336,7 +337,7 @@ class Service:
                 raise Problem(403, "this token is read-only; changes need the write token.")
         if self._ending:
             raise Problem(503, "the service is shutting down.", {"Retry-After": "5"})
-        if self._lag > TOO_LATE or self._active > MOST_ACTIVE:
+        if self._active > (FEW_ACTIVE if self._lag > TOO_LATE else MOST_ACTIVE):
             raise Problem(429, "the service is overloaded; try again in a second.", {"Retry-After": "1"})
 
     def _check_host(self, host: bytes) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import UNSET
+from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella.serve import messages
@@ -27,7 +28,7 @@ from tessella.serve.messages import (
 from tessella.serve.problems import Problem, too_large
 from tessella.serve.reading import item_kind, user_kind
 from tessella.serve.settings import Settings
-from tessella.store import Change, EmptyError, ItemInput, Model, Store, UserInput
+from tessella.store import Change, EmptyError, ItemInput, Store, UserInput
 
 MOST_WAITING = 1_000  # changes in the queue
 MOST_ROWS = 10_000  # rows of one change
@@ -141,12 +142,10 @@ class Writing:
                 factors = recommender.fold_in_item(ids_in(one.liked_by, users.ids.dtype.kind))
             input_ = ItemInput(id_in(one.id, kind), factors, one.attributes, one.signals)
             made.append(input_ if one.payload is UNSET else input_._replace(payload=one.payload))
-        there = len(self._there(model, [one.id for one in made]))
+        items = None if model.held is None else model.held._edition.version
+        there = 0 if items is None else _count_found([one.id for one in made], items.find, texts=items.text_ids)
         version = await self._apply(call, Change(items=made, generation=model.name))
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
-
-    def _there(self, model: Model, ids: list[Any]) -> list[Any]:
-        return [one for one in ids if model.held is not None and _checks.may_be_id(one) and one in model.held.index]
 
     async def delete_items(self, call: Call) -> Answer:
         """Handle DELETE /v1/items."""
@@ -199,10 +198,8 @@ class Writing:
             made.append(UserInput(id_in(one.id, users), factors, seen, one.weights))
         known = None if model.held is None else model.held._edition.users
         there = 0
-        if known is not None and made:
-            texts = known.ids.dtype.kind == "U"
-            same = [one.id for one in made if isinstance(one.id, str) == texts and _checks.may_be_id(one.id)]
-            there = int(np.count_nonzero(known.find(np.array(same)) >= 0)) if same and len(known) else 0
+        if known is not None and len(known):
+            there = _count_found([one.id for one in made], known.find, texts=known.ids.dtype.kind == "U")
         version = await self._apply(call, Change(users=made, generation=model.name))
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
 
@@ -289,6 +286,12 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
         if row.get("payload", UNSET) is None:
             del row["payload"]
     return rows
+
+
+def _count_found(ids: list[Any], find: Callable[[NDArray[Any]], NDArray[np.int64]], *, texts: bool) -> int:
+    """Count the ids that exist already; those of another type, which the store will refuse, do not."""
+    same = [one for one in ids if isinstance(one, str) == texts and _checks.may_be_id(one)]
+    return int(np.count_nonzero(find(np.array(same)) >= 0)) if same else 0
 
 
 def _tell(futures: list["asyncio.Future[int]"], outcomes: list[int | Exception]) -> None:

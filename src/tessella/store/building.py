@@ -118,10 +118,10 @@ def numbered(edition: Edition, number: int) -> Edition:
 
 
 def _change_items(trial: Recommender, delta: Delta) -> None:
-    gone = _present(trial.index, [*delta.removed_items])
+    gone = _present(trial, [*delta.removed_items])
     if gone:
         trial.remove_items(gone)
-    there = set(_present(trial.index, [row.id for row in delta.items]))
+    there = set(_present(trial, [row.id for row in delta.items]))
     new = sorted((row for row in delta.items if row.id not in there), key=_place)
     old = [row for row in delta.items if row.id in there]
     if old:
@@ -169,8 +169,12 @@ def _signal_columns(edition: Edition, new: Sequence[ItemRow]) -> dict[str, NDArr
     return {name: np.array([(row.signals or {})[name] for row in new], np.float64) for name in edition.signals.names}
 
 
-def _present(index: Any, ids: Sequence[Id]) -> list[Id]:
-    return [one for one in ids if one in index]
+def _present(trial: Recommender, ids: Sequence[Id]) -> list[Id]:
+    """Return those of some ids, all of the store's type, that are in the index."""
+    if not ids:
+        return []
+    found = trial._edition.version.find(np.array(ids)) >= 0
+    return [one for one, there in zip(ids, found, strict=True) if there]
 
 
 def _place(row: ItemRow | UserRow) -> int:

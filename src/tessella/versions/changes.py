@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella._cached import carry_over
 from tessella._threads import give_way, thread_count
 from tessella.mapping.schema import Schema
 from tessella.retrieval.fitted import Fitted
@@ -53,21 +54,23 @@ def added(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> 
     if version.next_row + len(factors) > MAX_ROWS:
         version = _renumbered(version)
     rows = np.arange(version.next_row, version.next_row + len(factors), dtype=np.int32)
-    return _next(version, version.segments, _new(factors, ids, rows))
+    return _next(version, version.segments, len(ids), _new(factors, ids, rows))
 
 
 def updated(version: Version, factors: NDArray[np.float32], ids: NDArray[Any]) -> Version:
     """Return the version with new factors for some items, which keep their rows."""
     positions = version.positions_of(ids)
     rows = version.rows_at(positions) if len(positions) else np.zeros(0, np.int32)
-    return _next(version, version.segments_without(positions), _new(factors, ids, rows))
+    after = _next(version, version.segments_without(positions), len(ids), _new(factors, ids, rows))
+    carry_over(("live_rows", "ids"), version, after)
+    return after
 
 
 def removed(version: Version, ids: NDArray[Any]) -> Version:
     """Return the version without some items."""
     positions = version.positions_of(ids)
     moved = version.moved or len(positions) > 0
-    return _next(replace(version, moved=moved), version.segments_without(positions))
+    return _next(replace(version, moved=moved), version.segments_without(positions), len(ids))
 
 
 def merged(segments: tuple[Segment, ...], fitted: Fitted) -> Segment:
@@ -81,8 +84,8 @@ def _new(factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int32
     return NewItems(factors, ids.copy(), rows, np.ones(len(rows), np.bool_))  # the caller goes on to use the ids
 
 
-def _next(version: Version, segments: tuple[Segment, ...], new: NewItems | None = None) -> Version:
-    """Return the version after this one, with the given segments and perhaps new items."""
+def _next(version: Version, segments: tuple[Segment, ...], n_changed: int, new: NewItems | None = None) -> Version:
+    """Return the version after this one, with the given segments and perhaps new items, after some changed."""
     give_way()
     next_row = version.next_row
     if new is not None and len(new.rows):
@@ -92,7 +95,14 @@ def _next(version: Version, segments: tuple[Segment, ...], new: NewItems | None 
     outgrown = _outgrown(fitted, tidied) if len(tidied) < len(segments) else None
     if outgrown is not None:
         fitted, tidied = _with_new_tiles(fitted, outgrown, tidied)
-    after = replace(version, segments=tidied, fitted=fitted, number=version.number + 1, next_row=next_row)
+    after = replace(
+        version,
+        segments=tidied,
+        fitted=fitted,
+        number=version.number + 1,
+        next_row=next_row,
+        n_changed=version.n_changed + n_changed,
+    )
     give_way()
     after.engine  # noqa: B018 - created here, so that the first search need not
     return after
