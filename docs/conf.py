@@ -51,6 +51,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
 
+highlight_language = "text"
 default_role = "code"
 autosummary_generate = True
 autodoc_mock_imports = ["py4j", "pyspark"]  # 400 MB, to read two docstrings
@@ -84,9 +85,9 @@ html_sidebars = {"performance": [], "changelog": [], "glossary": []}
 def with_order(_: Sphinx, name: str, source: list[str]) -> None:
     """Append the order of its pages to the page of a part, and lead links out of docs to the repository."""
     if name in PARTS:
-        depth = ":glob:\n" if "*" in PARTS[name] else ""
+        options = ":glob:\n:maxdepth: 1" if "*" in PARTS[name] else ":hidden:\n:maxdepth: 2"
         order = "\n".join(PARTS[name].split())
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:maxdepth: 2\n{depth}\n{order}\n```\n"
+        source[0] += f"\n```{{toctree}}\n{options}\n\n{order}\n```\n"
     folder = (DOCS / name).parent
     source[0] = re.sub(r"(\]\()((?:\.\./)+[^)#\s]+)", lambda found: found[1] + outside(folder, found[2]), source[0])
 

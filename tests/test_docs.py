@@ -1,5 +1,6 @@
 """README, docs and examples say only what runs."""
 
+import ast
 import importlib.util
 import json
 import os
@@ -28,6 +29,10 @@ PAGES = [
 
 def python_blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def notebook_cells(page):
+    return re.findall(r"```\{code-cell\} python\n(?::[^\n]*\n)*(.*?)```", page.read_text(), re.DOTALL)
 
 
 def run_shell(block, folder):
@@ -122,6 +127,38 @@ def test_python_in_pages_runs_and_prints_what_it_says(page, capsys):
         printed += out.splitlines()
     said = list(re.findall(r"print\(.*\)  # (\[.*\])$", page.read_text(), re.MULTILINE))
     assert printed[: len(said)] == said
+
+
+def test_the_notebook_of_pictures_runs(monkeypatch):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.switch_backend("Agg")
+    names = {}
+    for cell in notebook_cells(ROOT / "docs" / "notebooks" / "what-the-tessellation-does.md"):
+        exec(compile(cell, "a cell of the notebook", "exec"), names)  # noqa: S102
+    n_drawn = len(plt.get_fignums())
+    plt.close("all")
+    assert n_drawn == 7
+    recalls = [recall for recall, _ in names["curves"]["Tiles(reach)"]]
+    assert recalls == sorted(recalls)
+    assert recalls[-1] > 0.999  # reach 1 is exact, but for scores that tie
+
+
+def test_the_reference_lists_everything_public():
+    listed = set()
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for module, block in re.findall(r"currentmodule:: (\S+)\n(.*?)```", page.read_text(), re.DOTALL):
+            listed |= {f"{module}.{name}" for name in re.findall(r"^ {3}(\w+)$", block, re.MULTILINE)}
+        listed |= set(re.findall(r"^ {3}~(tessella\.[\w.]+)$", page.read_text(), re.MULTILINE))
+    for path in (ROOT / "src" / "tessella").rglob("__init__.py"):
+        module = ".".join(path.parent.relative_to(ROOT / "src").parts)
+        (names,) = re.findall(r"^__all__ = (\[.*?\])", path.read_text(), re.DOTALL | re.MULTILINE) or ["[]"]
+        public = {f"{module}.{name}" for name in ast.literal_eval(names)} - {"tessella.datasets"}
+        if module.split(".")[1:2] not in (["commands"], ["serve"]) and not module.split(".")[-1].startswith("_"):
+            assert public <= listed, module
+    for path in (ROOT / "src" / "tessella" / "integrations").glob("[a-z]*.py"):
+        names = re.findall(r"^(?:def|class) ([a-zA-Z]\w+)", path.read_text(), re.MULTILINE)
+        assert {f"tessella.integrations.{path.stem}.{name}" for name in names} <= listed
 
 
 def test_shell_in_the_page_on_the_command_line_runs_and_prints_what_it_says(tmp_path):

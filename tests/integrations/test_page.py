@@ -5,6 +5,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +45,15 @@ def test_there_is_a_row_and_a_section_for_every_adapter():
     for path in (ROOT / "src" / "tessella" / "integrations").glob("[a-z]*.py"):
         assert f"`tessella.integrations.{path.stem}` |" in overview
         assert any(f"from tessella.integrations.{path.stem} import" in block for block in BLOCKS)
+
+
+def test_the_notebook_runs():
+    if importlib.util.find_spec("implicit") is None:
+        pytest.skip("implicit is not installed; make test-integrations has it")
+    page = (ROOT / "docs" / "notebooks" / "from-implicit.md").read_text()
+    names = {}
+    with one_blas_thread():
+        for cell in re.findall(r"```\{code-cell\} python\n(?::[^\n]*\n)*(.*?)```", page, re.DOTALL):
+            exec(compile(cell, "a cell of the notebook", "exec"), names)  # noqa: S102
+    assert np.mean(names["same_ids"] == names["ids"]) > 0.99
+    assert names["recommender"].recommend(liked=names["liked"], k=1).titles[0] == "The Brand New Movie"
