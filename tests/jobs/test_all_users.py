@@ -249,7 +249,7 @@ def test_bad_outputs(index, tmp_path):
         index.search_all(USERS, out=".")
     (tmp_path / "users.npy").write_text("hello")
     with pytest.raises(
-        ValueError, match=r"users\.npy cannot be read: it is no \.npy file of numbers, or is damaged\.$"
+        ValueError, match=r"users\.npy cannot be read: it is not a \.npy file of numbers, or is damaged\.$"
     ):
         index.search_all(tmp_path / "users.npy")
     np.save(tmp_path / "users.npy", BAD_ROW)

@@ -226,7 +226,7 @@ def test_an_interrupted_job_resumes(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.recommend_all(out=tmp_path / "recs", progress=False)
     asked += [0] * 10
-    with pytest.raises(ValueError, match="begun with another k"):
+    with pytest.raises(ValueError, match="started with another k"):
         model.recommend_all(5, out=tmp_path / "recs", progress=False)
     found = model.recommend_all(out=tmp_path / "recs", progress=False)
     assert asked[-2:] == [64, 8]  # the first two blocks were kept
