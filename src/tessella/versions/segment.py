@@ -17,7 +17,7 @@ from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
-CLOSE = 4  # ids whose range is at most so many times their count get a table with an entry for each number in it
+CLOSE = 4  # ids whose range is at most 4 times their count get a table with an entry for each number in it
 
 
 class NewItems(NamedTuple):
