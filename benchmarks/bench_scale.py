@@ -1,4 +1,4 @@
-"""Ten million items on one machine: build, save, load, search and answer all users; see docs/scale.md.
+"""Ten million items on one machine: build, save, load, search and answer all users; see docs/guides/scale.md.
 
 Factors are generated in blocks and kept in the folder named in TESSELLA_BENCH_CACHE (or ~/.cache/tessella-bench).
 Every step runs in its own process. Prints a table and, for ten million items, appends to results/scale.jsonl.
@@ -42,7 +42,7 @@ def generated(n_items: int, n_users: int, folder: Path) -> None:
     np.save(folder / "users.npy", _cooked(_RECIPES["als"], [0, n_users], WIDTH, np.random.default_rng(0).spawn(3))[1])
 
 
-def build(folder: str, method: str, out: str) -> dict[str, float]:
+def build(folder: str, method: str, out: str) -> dict[str, object]:
     """Build an index and save it."""
     factors = np.load(Path(folder) / "items.npy")
     ts.Index.build(factors[:100], method="exact")  # loads modules before memory is measured
@@ -51,8 +51,10 @@ def build(folder: str, method: str, out: str) -> dict[str, float]:
     built = time.perf_counter()
     grown = memory_worker.peak() - before
     index.save(out, overwrite=True)
-    return {"memory": grown / factors.nbytes, "kept": index.nbytes / factors.nbytes, "seconds": built - start,
-            "save_seconds": time.perf_counter() - built, "file": Path(out).stat().st_size}  # fmt: skip
+    parts = {part: size / len(factors) for part, size in index.memory.items()}
+    return {"memory": grown / factors.nbytes, "kept": index.nbytes / factors.nbytes, "bytes_per_item": parts,
+            "seconds": built - start, "save_seconds": time.perf_counter() - built,
+            "file": Path(out).stat().st_size}  # fmt: skip
 
 
 def search(folder: str, path: str) -> dict[str, object]:
@@ -128,6 +130,8 @@ def main() -> None:
         print(f"\nbuilt with method={method!r}")
         print(f"  build    {made['seconds']:.0f} s, extra peak memory {made['memory']:.2f} of the factors'"
               f"{measure.goal(made['memory'], most=MEMORY_GOAL)}, kept {made['kept']:.2f}")  # fmt: skip
+        parts = ", ".join(f"{part} {size:.1f}" for part, size in made["bytes_per_item"].items())
+        print(f"  kept     {sum(made['bytes_per_item'].values()):.1f} bytes an item: {parts}")
         print(f"  save     {made['save_seconds']:.0f} s, {made['file'] / 1e9:.2f} GB")
         print(f"  load     {found['load_seconds']:.1f} s by mmap")
         print(f"  search   {found['method']}: {found['planned']:,.0f} queries/s, recall {found['recall']:.4f}; "

@@ -39,6 +39,13 @@ ANSWER = {
     ],
     "next": None,
 }
+HEADERS = {  # beside those that tell the length and the type of the body
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "tessella-generation": "a",
+    "tessella-version": "1",
+}
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 ENCODER = msgspec.json.Encoder()
 
 
@@ -49,7 +56,7 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
         return
     RECOMMEND.decode((await receive())["body"])
     body = ENCODER.encode(ANSWER)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *RAW_HEADERS]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -66,7 +73,7 @@ async def lifespan(receive: Any, send: Any) -> None:
 async def nothing(request: Request) -> Response:
     """Return a minimal Starlette application with the same answer."""
     RECOMMEND.decode(await request.body())
-    return Response(ENCODER.encode(ANSWER), media_type="application/json")
+    return Response(ENCODER.encode(ANSWER), headers=HEADERS, media_type="application/json")
 
 
 def service() -> Service:

@@ -1,4 +1,4 @@
-"""Write paper.md from paper-results.json, or from a run of `tessella reproduce all` in a folder: `make paper`."""
+"""Write the page on the paper from its results, or from a run of `tessella reproduce all` in a folder: `make paper`."""
 
 import json
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 from tessella.paper.report import paper_page, summary
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS / "paper-results.json"
-PAGE = DOCS / "paper.md"
+RESULTS = DOCS / "paper" / "paper-results.json"
+PAGE = DOCS / "paper" / "measured.md"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A recommender from ratings to answers: train, recommend with titles, filter, fold in, page, explain, save.
 
-Uses MovieLens 100k if it is available (in ml-100k of the folder named in TESSELLA_DATA, or of --data); otherwise it
-makes up movies. Trains with implicit if that is installed, and otherwise with a few lines of NumPy.
+Uses MovieLens 100k if it finds the folder ml-100k (in --data, TESSELLA_DATA or the current folder), and made-up movies
+otherwise. Trains with implicit if it is installed, and otherwise with a few lines of NumPy.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# NumPy and implicit read these when they are imported. Small matrices are slower with more threads.
+# NumPy and implicit read these variables when they load. More threads would slow down small matrices.
 os.environ.update({f"{blas}_NUM_THREADS": "1" for blas in ("OPENBLAS", "MKL", "OMP")})
 
 import numpy as np
@@ -33,7 +33,7 @@ Athens Bergen Cairo Genoa Kyoto Lima Oslo Porto Quito Riga"""
 
 
 class Movies(NamedTuple):
-    """Who liked which movies, and their attributes."""
+    """Who liked which movies, and the attributes of the movies."""
 
     user_items: scipy.sparse.csr_matrix  # 1 where a user liked a movie
     user_ids: list[int]
@@ -42,7 +42,7 @@ class Movies(NamedTuple):
 
 
 def movielens(folder: Path) -> Movies:
-    """Read MovieLens 100k as published; a rating of 4 or 5 is a like."""
+    """Read MovieLens 100k; a rating of 4 or 5 is a like."""
     ratings = np.loadtxt(folder / "u.data", dtype=np.int64)
     liked = ratings[ratings[:, 2] >= 4]
     user_ids, users = np.unique(liked[:, 0], return_inverse=True)
@@ -78,7 +78,7 @@ def made_up(n_users: int = 400, n_items: int = 600) -> Movies:
 
 
 def trained(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, str]:
-    """Train item and user factors by alternating least squares; also return the name of the library used."""
+    """Return item and user factors by alternating least squares, and the name of the library that computed them."""
     if importlib.util.find_spec("implicit") is None:
         return *least_squares(user_items), "NumPy"
     from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415
@@ -89,7 +89,7 @@ def trained(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray
 
 
 def least_squares(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Train item and user factors by implicit alternating least squares (Hu, Koren and Volinsky, 2008)."""
+    """Compute item and user factors by implicit alternating least squares (Hu, Koren and Volinsky, 2008)."""
 
     def solved(table: scipy.sparse.csr_matrix, others: np.ndarray) -> np.ndarray:
         gram = others.T @ others + REGULARIZATION * np.eye(N_FACTORS)
@@ -107,7 +107,7 @@ def least_squares(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.n
 
 
 def built(movies: Movies, items: np.ndarray, users: np.ndarray) -> ts.Recommender:
-    """Build a recommender with titles, genres, years, and the popularity of each movie."""
+    """Build a recommender with titles, genres, years and the popularity of each movie."""
     likes = np.asarray(movies.user_items.sum(axis=0)).ravel()
     return ts.Recommender.build(
         items,
@@ -133,18 +133,18 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
     titles, genres = movies.attributes["title"], movies.attributes["genres"]
     liked = movies.user_items[0].indices
     show(f"User {user} liked {len(liked)} movies, such as", *(titles[item] for item in liked[:5]))
-    show("Recommended, without these", model.recommend(user, k=5))
+    show("Recommended, leaving those out", model.recommend(user, k=5))
     show("Only comedies since 1980", model.recommend(user, k=5, where={"genres": "Comedy", "year": {"from": 1980}}))
-    show("With a boost for less popular movies", model.recommend(user, k=5, boosts={"popularity": -0.1}))
+    show("Less popular movies boosted", model.recommend(user, k=5, boosts={"popularity": -0.1}))
     show("At most one per genre", model.recommend(user, k=5, variety=ts.at_most(1, per="genres")))
 
     first = model.recommend(user, k=3)
     second = model.recommend(user, k=3, after=first.next)
-    show("The second page of three", second, f"its cursor has {len(first.next)} characters")
+    show("The second page, with three per page", second, f"its cursor has {len(first.next)} characters")
 
     best = first.ids[0].item()
-    show("Why the first one is recommended", model.explain(user, item=best))
-    show("Why a seen one is not", model.explain(user, item=movies.item_ids[liked[0]]))
+    show("Why the first movie is recommended", model.explain(user, item=best))
+    show("Why a seen movie is not", model.explain(user, item=movies.item_ids[liked[0]]))
     show(f"Similar to {first.titles[0]}", model.similar(best, k=3))
 
     fans = [item for item, own in zip(movies.item_ids, genres, strict=True) if "Sci-Fi" in own][:5]
@@ -162,15 +162,17 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
     start = time.perf_counter()
     everybody = model.recommend_all(k=10, progress=False)
     took = time.perf_counter() - start
-    show("Ten movies for every user", f"{everybody.ids.size:,} recommendations in {1000 * took:.0f} ms")
+    show("Ten for every user", f"{everybody.ids.size:,} recommendations in {1000 * took:.0f} ms")
 
 
 def main() -> None:
-    """Read or make up movies, train, and show what a recommender does."""
+    """Read or make up movies, train a model, and show what a recommender does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("TESSELLA_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=default, help="the folder that contains ml-100k")
-    parser.add_argument("--made-up", action="store_true", help="make up movies, even if MovieLens is available")
+    default = Path(os.environ.get("TESSELLA_DATA", "."))
+    parser.add_argument(
+        "--data", type=Path, default=default, help="a folder that holds ml-100k; TESSELLA_DATA or this one by default"
+    )
+    parser.add_argument("--made-up", action="store_true", help="use made-up movies, even if MovieLens is found")
     options = parser.parse_args()
     folder = options.data / "ml-100k"
     real = not options.made_up and (folder / "u.data").exists()

@@ -5,8 +5,6 @@ import hashlib
 import io
 import os
 import re
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -272,10 +270,12 @@ def _downloaded(published: _Published) -> bytes:
 
 def _download(address: str, published: _Published) -> bytes:
     """Download an archive and verify its checksum."""
+    import urllib.request  # noqa: PLC0415 - few programs download
+
     try:
         with contextlib.closing(urllib.request.urlopen(address, timeout=30)) as answer:  # noqa: S310 - https, fixed
             archive: bytes = answer.read(_LARGEST_ZIP)
-    except (urllib.error.URLError, OSError) as error:
+    except OSError as error:
         reason = getattr(error, "reason", error)
         raise OSError(
             f"{address} cannot be downloaded ({reason}); without a network, pass a folder that contains "
@@ -299,7 +299,7 @@ def generated_factors(
 
     Items cluster around tastes, and within these around styles. Users combine two styles and prefer popular ones.
     Norms, spectra and search behaviour were fitted to implicit's ALS and BPR, trained on check-ins at 40,981 places
-    (Gowalla), and to BPR of a million items. docs/generated-factors.md compares the figures.
+    to BPR of a million items. docs/paper/generated-factors.md has the figures of both.
 
     =============  ==========================================================================================
     kind           resembles

@@ -320,6 +320,83 @@ class Index:
             threads=threads,
         )
 
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        return_distance: Literal[True] = True,
+        *,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.float32], NDArray[Any]]: ...
+
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        *,
+        return_distance: Literal[False],
+        threads: int | None = None,
+    ) -> NDArray[Any]: ...
+
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        return_distance: bool = True,
+        *,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.float32], NDArray[Any]] | NDArray[Any]:
+        """Find the nearest items, with the arguments and the order of results of scikit-learn's `NearestNeighbors`.
+
+        An inner product is not a distance. Here the distance is its negative, so the item with the largest inner
+        product comes first and distances ascend, but they may be below 0, and an item is not always nearest to itself.
+        For rows of length 1, adding 1 gives scikit-learn's cosine distance. Answers are exact, as in scikit-learn;
+        `search` has more options, and is faster where the plan is approximate.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_queries, n_factors) or (n_factors,), default None
+            Queries, such as user factors. None asks for the neighbours of every item in `ids`, itself left out.
+        n_neighbors : int, default 5
+            How many items to return, at most as many as there are.
+        return_distance : bool, default True
+            Whether to return distances as well.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Changes no result.
+
+        Returns
+        -------
+        distances : ndarray of float32, shape (n_queries, n_neighbors)
+            Negative inner products, ascending. Left out if `return_distance` is false.
+        indices : ndarray of shape (n_queries, n_neighbors)
+            Ids of items, which are row numbers unless `build` was given others. Of equally near items, the one that was
+            added first comes first.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> index = ts.Index.build([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+        >>> distances, indices = index.kneighbors([[2.0, 1.0]], n_neighbors=2)
+        >>> distances, indices
+        (array([[-7., -2.]], dtype=float32), array([[2, 0]]))
+        >>> index.kneighbors(n_neighbors=1, return_distance=False)
+        array([[2],
+               [2],
+               [0]])
+        """
+        _checks.true_or_false(return_distance, "return_distance")
+        version = self._version
+        wanted = _checks.whole_number(n_neighbors, "n_neighbors", 1)
+        if wanted > version.n_live - (X is None):
+            why = ", and an item is not its own neighbour" if X is None else ""
+            raise ValueError(f"n_neighbors is {wanted}, but the index holds {version.n_live} items{why}.")
+        queries = version.factors_at(version.live_positions) if X is None else X
+        itself = version.ids[:, None] if X is None else None
+        found = search(version, queries, wanted, _EXACT, itself, None, threads)
+        return (0 - found.scores, found.ids) if return_distance else found.ids  # no -0 where the product is 0
+
     def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
         """Return the paper's candidate sets (P12): how many slots each query shares with each item.
 

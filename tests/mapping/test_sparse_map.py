@@ -385,9 +385,13 @@ class TestScikitLearn:
         assert pipeline.__sklearn_tags__().transformer_tags is not None
 
     def test_fitted_or_not(self, rng):
+        learning = ts.SparseMap(ts.Schema(threshold=1.0))
         with pytest.raises(ValueError, match="not fitted"):
-            check_is_fitted(ts.SparseMap())
-        check_is_fitted(ts.SparseMap().fit(rng.standard_normal((4, 3))))
+            check_is_fitted(learning)
+        check_is_fitted(learning.fit(rng.standard_normal((4, 3))))
+        check_is_fitted(ts.SparseMap())  # learns nothing, so it maps without fit
+        with pytest.raises(ValueError, match="not fitted"):
+            check_is_fitted(ts.SparseMap("no schema"))
 
     def test_pickle(self, rng):
         factors = rng.standard_normal((40, 6))

@@ -143,7 +143,7 @@ def test_bad_input_gets_a_sentence():
     with pytest.raises(TypeError, match="items holds float64, but must hold integers or strings"):
         similar.search([1.5])
     index.remove([0, 1, 2])
-    with pytest.raises(ValueError, match="the index holds no items"):
+    with pytest.raises(ValueError, match="the index has 0 items, but similar items need at least 1"):
         similar.search([0])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.datasets import generated_factors
-from tessella.search import measuring, tuning
+from tessella.search import made_up, measuring, tuning
 from tessella.search.made_up import made_up_queries
 
 ITEMS, USERS = generated_factors(5_200, 300, 16, kind="als-heavy", seed=3)
@@ -205,6 +205,20 @@ def test_items_of_any_size_can_be_tuned_for(size):
         assert 0.95 <= index.plan.recall[1] <= index.plan.recall[0] <= 1
         for sample in made_up_queries(index._version):
             assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
+
+
+def test_made_up_queries_draw_items_that_are_there_by_their_length(rng):
+    index = ts.Index.build(ITEMS[:5_000], method="exact")
+    index.add(ITEMS[5_000:], np.arange(5_000, 5_200))
+    index.remove(rng.permutation(5_000)[:100])
+    version = index._version
+    assert len(version.segments) == 2
+    live = np.concatenate([segment.live + base for segment, base in version.parts()])
+    np.testing.assert_array_equal(made_up._positions(version, np.arange(5_100)), live)
+    lengths = np.linalg.norm(version.factors_at(live).astype(np.float64), axis=1)
+    for _ in range(8):
+        lengths = np.minimum(lengths, lengths.sum() * made_up.MOST_LIKED)
+    np.testing.assert_allclose(made_up._shares(version), np.cumsum(lengths) / lengths.sum(), rtol=1e-9)
 
 
 def test_items_without_length_can_be_tuned_for():

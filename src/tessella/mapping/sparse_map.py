@@ -193,11 +193,14 @@ class SparseMap:
         """Describe this transformer to scikit-learn, which alone calls this."""
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags  # type: ignore[import-untyped]  # noqa: PLC0415
 
+        schema = Schema() if self.schema is None else self.schema
+        learns = not isinstance(schema, Schema) or schema.learns_axes or schema.learns_scale
         return Tags(
             estimator_type="transformer",
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(preserves_dtype=["float32"]),
             input_tags=InputTags(),
+            requires_fit=learns,
         )
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -1,4 +1,4 @@
-"""The results of a run in words and tables, for both the report and docs/paper.md."""
+"""The results of a run in words and tables, for both the report and docs/paper/measured.md."""
 
 import itertools
 from collections.abc import Iterable, Sequence

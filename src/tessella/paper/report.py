@@ -71,7 +71,7 @@ def _rounded(value: Any) -> Any:
 
 
 def paper_page(results: dict[str, Any]) -> str:
-    """Return the text of docs/paper.md.
+    """Return the text of docs/paper/measured.md.
 
     Parameters
     ----------

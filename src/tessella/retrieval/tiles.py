@@ -245,7 +245,8 @@ class TiledItems:
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
         """Assign factors, sorted by falling norm, to tiles. If there are few, all go to tile 0."""
-        return cls.of(factors, tiling, *_members_by_tile(factors, tiling, threads), threads)
+        grouped = _grouped(factors, *_members_by_tile(factors, tiling, threads), threads)
+        return cls.in_groups(factors, tiling, *grouped, threads)
 
     @classmethod
     def of(
@@ -282,24 +283,26 @@ class TiledItems:
         )
         tile_of = np.repeat(np.arange(n_tiles + 1), np.diff(starts))  # of each group
         centre_of = np.arange(len(tile_of)) + (centre_starts[:-1] * GROUP_ITEMS - starts[:-1])[tile_of]
-        centres = np.zeros((n_centres, width), np.float32)
         distances = np.zeros(len(tile_of))
 
-        def enter(part: slice) -> None:
-            here = members[part.start * GROUP_ITEMS : part.stop * GROUP_ITEMS]
+        def enter(part: slice) -> None:  # of the centres of groups
+            first, end = np.searchsorted(centre_of, [part.start, part.stop])
+            groups = slice(first, end)
+            here = members[first * GROUP_ITEMS : end * GROUP_ITEMS]
             theirs = tiling.axes.sketch(factors[np.maximum(here, 0)])
             theirs[here < 0] = 0
-            tiled.coded.fill(part.start * GROUP_ITEMS, theirs)
+            tiled.coded.fill(first * GROUP_ITEMS, theirs)
             there = (here >= 0).reshape(-1, GROUP_ITEMS)
             by_group = theirs.reshape(len(there), GROUP_ITEMS, width).astype(np.float64)
             means = (by_group.sum(axis=1) / there.sum(axis=1)[:, None]).astype(np.float32)
-            centres[centre_of[part]] = means
             radii = _with_room(_farthest(by_group, there, means), means, factors.shape[1])
-            tiled.group_radii[centre_of[part]] = radii
-            distances[part] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[part] - 1, 0)])
+            tiled.group_radii[centre_of[groups]] = radii
+            distances[groups] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[groups] - 1, 0)])
+            centres = np.zeros((part.stop - part.start, width), np.float32)
+            centres[centre_of[groups] - part.start] = means
+            tiled.groups.fill(part.start, centres)
 
-        run_blocks(enter, cut(len(tile_of), GROUPS_AT_ONCE), threads)
-        tiled.groups.fill(0, centres)
+        run_blocks(enter, cut(n_centres, GROUPS_AT_ONCE), threads)
         farthest = np.zeros(n_tiles)
         around = tile_of > 0
         np.maximum.at(farthest, tile_of[around] - 1, distances[around])
@@ -314,8 +317,9 @@ class TiledItems:
     @cached
     def rooms(self) -> NDArray[np.uint8]:
         """(n_tiles + 1) the number of free places in the last group of each tile."""
-        counts = np.concatenate([[0], np.cumsum(self.members < 0)])[self.starts * GROUP_ITEMS]
-        return np.diff(counts).astype(np.uint8)
+        last = np.maximum(self.starts[1:] - 1, 0)  # group of each tile; only there is room
+        rooms = (self.members.reshape(-1, GROUP_ITEMS)[last] < 0).sum(axis=1, dtype=np.uint8)
+        return np.where(np.diff(self.starts) > 0, rooms, np.uint8(0))
 
     @cached
     def centre_starts(self) -> NDArray[np.int32]:
@@ -398,7 +402,9 @@ def _grouped(
     run_blocks(group, cut(len(sizes), TILES_AT_ONCE), threads)
     starts = np.concatenate([[0], np.cumsum(-(-sizes // GROUP_ITEMS))])
     padded = np.full(starts[-1] * GROUP_ITEMS, -1, np.int32)
-    padded[np.arange(len(members)) + np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)] = grouped
+    places = np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)
+    places += np.arange(len(members))
+    padded[places] = grouped
     return padded, starts.astype(np.int32)
 
 

@@ -35,18 +35,20 @@ def made_up_queries(version: Version, seed: int = 0) -> list[NDArray[np.float32]
     the index was fitted to.
     """
     rng = np.random.default_rng(seed)
-    positions = np.concatenate([segment.live + base for segment, base in version.parts()])
-    lengths = np.concatenate([np.sqrt(squared_norms(segment.factors))[segment.live] for segment in version.segments])
-    for _ in range(8):
-        lengths = np.minimum(lengths, lengths.sum() * MOST_LIKED)
-    likely = lengths / lengths.sum() if lengths.sum() > 0 else None
-    basis, spread = _axes(version, positions)
+    shares = _shares(version)
+    basis, spread = _axes(version)
     length = min(1.0, 0.1 * LARGEST_PRODUCT / max(version.longest, 1.0))  # so that no product overflows
     samples = []
     for weights, noise, power in KINDS:
         n = SAMPLE // len(KINDS)
-        drawn = positions[rng.choice(len(positions), (n, len(weights)), p=likely)]
-        mixed = np.tensordot(_directions(version.factors_at(drawn).astype(np.float64)), weights, (1, 0))
+        shape = (n, len(weights))
+        drawn = (
+            rng.integers(version.n_live, size=shape)
+            if shares is None
+            else shares.searchsorted(rng.random(shape), side="right")
+        )
+        liked = version.factors_at(_positions(version, drawn))
+        mixed = np.tensordot(_directions(liked.astype(np.float64)), weights, (1, 0))
         rest = _directions((rng.standard_normal((n, len(spread))) * spread) @ basis.T)
         mixed = _directions(mixed) + noise * rest
         evened = length * _directions(mixed @ (basis * spread**-power) @ basis.T)  # only directions matter
@@ -54,10 +56,45 @@ def made_up_queries(version: Version, seed: int = 0) -> list[NDArray[np.float32]
     return samples
 
 
-def _axes(version: Version, positions: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _shares(version: Version) -> NDArray[np.float64] | None:
+    """Return the cumulative probability of drawing each live item, or None if all are equally likely.
+
+    There is one number per item, computed in place, because this is where a build's memory peaks.
+    """
+    parts = [squared_norms(segment.factors) for segment in version.segments]
+    parts = [
+        part if part.size == segment.n_live else part[segment.live]
+        for part, segment in zip(parts, version.segments, strict=True)
+    ]
+    shares = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    np.sqrt(shares, out=shares)
+    for _ in range(8):
+        np.minimum(shares, shares.sum() * MOST_LIKED, out=shares)
+    total = shares.sum()
+    if total <= 0:
+        return None
+    shares /= total
+    np.cumsum(shares, out=shares)
+    shares /= shares[-1]
+    return shares
+
+
+def _positions(version: Version, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of live items given by number; those of the first segment come first."""
+    positions, first = np.empty_like(numbers), 0
+    for segment, base in version.parts():
+        here = (numbers >= first) & (numbers < first + segment.n_live)
+        of_segment = numbers[here] - first
+        positions[here] = base + (of_segment if segment.removed is None else segment.live[of_segment])
+        first += segment.n_live
+    return positions
+
+
+def _axes(version: Version) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the principal axes of the items, and their spread along each relative to the largest."""
-    evenly = np.linspace(0, len(positions) - 1, min(ITEMS_FOR_AXES, len(positions))).astype(np.int64)
-    some = version.factors_at(positions[evenly]).astype(np.float64)
+    n = version.n_live
+    evenly = np.linspace(0, n - 1, min(ITEMS_FOR_AXES, n)).astype(np.int64)
+    some = version.factors_at(_positions(version, evenly)).astype(np.float64)
     some /= max(float(np.abs(some).max()), 1e-300)
     squares, basis = np.linalg.eigh(some.T @ some)
     if squares.max() <= 0:

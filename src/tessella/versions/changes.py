@@ -25,7 +25,7 @@ MOST_GROWN = 4  # times as many items as the tiles were learned from; with more,
 def built(
     factors: NDArray[np.float32], ids: NDArray[Any], schema: Schema, tiles: LearnedTiles | None, threads: int
 ) -> Version:
-    """Return the first version, fitted to checked factors, with all items in one segment. It keeps `factors`."""
+    """Return the first version, fitted to checked factors, with all items in one segment, which owns both arrays."""
     fitted = Fitted.to(factors, schema, tiles, threads)
     rows = np.arange(len(factors), dtype=np.int32)
     segment = Segment.build(NewItems(factors, ids, rows, np.zeros(len(rows), np.bool_)), fitted, threads)
@@ -78,7 +78,7 @@ def merged(segments: tuple[Segment, ...], fitted: Fitted) -> Segment:
 
 
 def _new(factors: NDArray[np.float32], ids: NDArray[Any], rows: NDArray[np.int32]) -> NewItems:
-    return NewItems(factors, ids, rows, np.ones(len(rows), np.bool_))
+    return NewItems(factors, ids.copy(), rows, np.ones(len(rows), np.bool_))  # the caller goes on to use the ids
 
 
 def _next(version: Version, segments: tuple[Segment, ...], new: NewItems | None = None) -> Version:

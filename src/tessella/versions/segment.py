@@ -17,6 +17,7 @@ from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
+NUMBERS_AT_ONCE = 2**16
 CLOSE = 4  # ids whose range is at most 4 times their count get a table with an entry for each number in it
 
 
@@ -53,12 +54,13 @@ class Segment:
 
     @classmethod
     def build(cls, items: NewItems, fitted: Fitted, threads: int = 1) -> Self:
-        """Build a segment of checked items. It keeps their array of factors, and sorts it in place."""
+        """Build a segment of checked items. It takes over their arrays, and sorts them in place."""
         give_way()
         order = np.argsort(-squared_norms(items.factors), kind="stable")
-        ordered = items.factors
+        ordered, ids, rows, is_new = items
         core().kernels.reorder(ordered, order)
-        rows, ids, is_new = items.rows[order], items.ids[order], items.is_new[order]
+        for array in (ids, rows, is_new):  # in place: a copy would last as long as the caller holds the original
+            array[:] = array[order]
         n = len(ordered)
         del order
         codes = ExactCodes.empty(n, fitted.axes)
@@ -163,9 +165,7 @@ def _table_of(
     if span == n and np.array_equal(ids, rows):  # ids that equal the rows
         return by_row, first
     if span <= CLOSE * n:
-        table = np.full(span, -1, np.int32)
-        table[ids - first] = np.arange(n, dtype=np.int32)
-        return table, first
+        return _inverse(ids, first, span), first
     table = np.empty(1 << (2 * n).bit_length(), np.int32)
     core().kernels.scatter_ids(ids, table)
     return table, None
@@ -176,6 +176,12 @@ def _order_of(rows: NDArray[np.int32]) -> NDArray[np.int32]:
     first, n = int(rows.min()), len(rows)
     if int(rows.max()) - first + 1 > n:
         return np.argsort(rows).astype(np.int32)
-    order = np.empty(n, np.int32)
-    order[rows - first] = np.arange(n, dtype=np.int32)
-    return order
+    return _inverse(rows, first, n)
+
+
+def _inverse(numbers: NDArray[np.integer[Any]], first: int, size: int) -> NDArray[np.int32]:
+    """Where each number from `first` on stands among some that are all different, -1 where it does not; in blocks."""
+    places = np.full(size, -1, np.int32)
+    for part in cut(len(numbers), NUMBERS_AT_ONCE):
+        places[numbers[part] - first] = np.arange(part.start, part.stop, dtype=np.int32)
+    return places

@@ -184,5 +184,6 @@ def texts_to_arrays(texts: NDArray[np.str_]) -> tuple[NDArray[np.uint8], NDArray
 def texts_from_arrays(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.str_]:
     """Decode the strings that `texts_to_arrays` encoded."""
     raw = data.tobytes()
-    starts = np.concatenate([[0], ends[:-1]]).tolist()
-    return np.array([raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)])
+    starts = [0, *ends.tolist()][:-1]
+    texts = [raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)]
+    return np.array(texts, np.str_)
