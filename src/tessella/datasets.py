@@ -299,7 +299,7 @@ def generated_factors(
 
     Items cluster around tastes, and within these around styles. Users combine two styles and prefer popular ones.
     Norms, spectra and search behaviour were fitted to implicit's ALS and BPR, trained on check-ins at 40,981 places
-    to BPR of a million items. docs/paper/generated-factors.md has the figures of both.
+    (Gowalla), and to BPR of a million items. docs/paper/generated-factors.md compares the figures.
 
     =============  ==========================================================================================
     kind           resembles
