@@ -44,11 +44,12 @@ demo: $(INSTALLED)  ## Recommend from generated factors, print what it takes, sa
 console: $(INSTALLED)  ## Serve a model of made-up movies, with the console in the browser: ARGS='--port 8000'
 	@$(BIN)/tessella demo made-up $(ARGS)
 
+# Tests have a process for each CPU, so BLAS needs no threads of its own: they would wait for each other.
 test: $(INSTALLED)  ## Run the tests, with docstrings, README and docs, on every CPU
-	@$(BIN)/python -m pytest -q --numprocesses auto
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto
 
 test-baseline: $(INSTALLED)  ## Run the core of the tests at the SIMD level that every processor has
-	@TESSELLA_SIMD=baseline $(BIN)/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/mapping tests/retrieval tests/search tests/versions
+	@OPENBLAS_NUM_THREADS=1 TESSELLA_SIMD=baseline $(BIN)/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/mapping tests/retrieval tests/search tests/versions
 
 test-integrations: $(INTEGRATIONS_VENV)/.installed  ## Run the tests of the adapters with the libraries themselves (own venv)
 	@$(INTEGRATIONS_VENV)/bin/python -m pytest -q --numprocesses auto tests/integrations src/tessella/integrations \
@@ -219,7 +220,7 @@ $(SITE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 
 asan: $(ASAN_VENV)/.installed  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/retrieval tests/search
+	    OPENBLAS_NUM_THREADS=1 ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/retrieval tests/search
 
 $(ASAN_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
@@ -227,6 +228,9 @@ $(ASAN_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
 	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
 	@touch $@
+
+environments: $(ASAN_VENV)/.installed  ## Make the environments of asan and, where there is Java 17, of test-spark
+	@if $(HAS_JAVA); then $(MAKE) --no-print-directory $(SPARK_VENV)/.installed; fi
 
 no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)

@@ -131,7 +131,7 @@ def main() -> None:
         print(f"  build    {made['seconds']:.0f} s, extra peak memory {made['memory']:.2f} of the factors'"
               f"{measure.goal(made['memory'], most=MEMORY_GOAL)}, kept {made['kept']:.2f}")  # fmt: skip
         parts = ", ".join(f"{part} {size:.1f}" for part, size in made["bytes_per_item"].items())
-        print(f"  kept     {sum(made['bytes_per_item'].values()):.1f} bytes an item: {parts}")
+        print(f"  kept     {sum(made['bytes_per_item'].values()):.1f} bytes per item: {parts}")
         print(f"  save     {made['save_seconds']:.0f} s, {made['file'] / 1e9:.2f} GB")
         print(f"  load     {found['load_seconds']:.1f} s by mmap")
         print(f"  search   {found['method']}: {found['planned']:,.0f} queries/s, recall {found['recall']:.4f}; "

@@ -143,13 +143,12 @@ public:
     static constexpr int64_t NONE_REFUSED = -1;
     static constexpr int64_t MOST_GATHERED = 1 << 20;  // items, for all queries together
     static constexpr double GLANCE_REACH = 0.2;        // of a first pass over tiles, before all items are read
-    static constexpr int64_t GLANCE_SHARE = 8;         // without tiles, a first pass reads one in so many items
-    static constexpr int64_t MOST_SCORED = 2048;       // allowed items: up to so many are all scored for one query
+    static constexpr int64_t GLANCE_SHARE = 8;         // without tiles, a first pass reads one in 8 items
+    static constexpr int64_t MOST_SCORED = 2048;       // allowed items: up to this many are all scored for one query
     static constexpr int64_t TOGETHER = 8;             // queries that read the same items together
-    static constexpr int64_t MOST_TOGETHER = 1
-                                             << 14;  // allowed items: up to so many are all scored for TOGETHER queries
-    static constexpr int64_t CODED_TOGETHER = 768;   // queries: for so many, coding the allowed items pays
-    static constexpr int64_t FEWEST_CODED = 1024;    // allowed items: with fewer, scoring them all is as fast
+    static constexpr int64_t MOST_TOGETHER = 1 << 14;  // allowed items: up to this many are all scored for 8 queries
+    static constexpr int64_t CODED_TOGETHER = 768;     // queries: for this many, coding the allowed items pays
+    static constexpr int64_t FEWEST_CODED = 1024;      // allowed items: with fewer, scoring them all is as fast
 
     // `longest` is a bound of the norms of live items, `longest_held` of all items, removed ones included.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)

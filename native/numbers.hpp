@@ -87,7 +87,7 @@ inline constexpr int64_t GROUP_ITEMS = 16;       // items of tile codes that are
 inline constexpr int64_t POSTING_BLOCK = 65536;  // items whose partial products stay in the cache
 inline constexpr int64_t STRIDE = 64;            // positions examined together, and postings skipped together
 
-inline constexpr int64_t FEW_GROUPS = 24;  // a tile with at most so many groups is read without bounding them first
+inline constexpr int64_t FEW_GROUPS = 24;  // a tile with at most this many groups is read without bounding them first
 
 // For at least this many answers, items are gathered first and scored last.
 inline constexpr int64_t SCORED_LAST = 32;

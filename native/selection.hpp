@@ -152,7 +152,7 @@ int64_t index_of_smallest(const uint64_t* keys, int64_t count) {
 
 // Keeps the `wanted` largest of more keys than that, without reordering them, and returns the smallest of them.
 uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
-    constexpr int64_t FEW = 8;  // up to so many are dropped one by one
+    constexpr int64_t FEW = 8;  // up to this many are dropped one by one
     if (count - wanted <= FEW) {
         while (count > wanted) {
             const int64_t at = index_of_smallest(keys, count--);

@@ -260,7 +260,7 @@ def _downloaded(published: _Published) -> bytes:
     """Return the file of ratings from the publisher's archive, which is downloaded once and kept."""
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tessella" / f"{published.folder}.zip"
     if not kept.is_file() or _sha256(kept.read_bytes()) != published.sha256:
-        archive = _fetched(f"{_PUBLISHER}{published.folder}.zip", published)
+        archive = _download(f"{_PUBLISHER}{published.folder}.zip", published)
         kept.parent.mkdir(parents=True, exist_ok=True)
         with _files.replacing(kept, overwrite=True) as temporary:
             temporary.write_bytes(archive)
@@ -268,7 +268,7 @@ def _downloaded(published: _Published) -> bytes:
         return opened.read(f"{published.folder}/{published.file}")
 
 
-def _fetched(address: str, published: _Published) -> bytes:
+def _download(address: str, published: _Published) -> bytes:
     """Download an archive and verify its checksum."""
     import urllib.request  # noqa: PLC0415 - few programs download
 
@@ -299,7 +299,7 @@ def generated_factors(
 
     Items cluster around tastes, and within these around styles. Users combine two styles and prefer popular ones.
     Norms, spectra and search behaviour were fitted to implicit's ALS and BPR, trained on check-ins at 40,981 places
-    to BPR of a million items. docs/paper/generated-factors.md has the figures of both.
+    (Gowalla), and to BPR of a million items. docs/paper/generated-factors.md compares the figures.
 
     =============  ==========================================================================================
     kind           resembles
@@ -343,10 +343,10 @@ def generated_factors(
     sizes = [_checks.whole_number(n_items, "n_items", 0), _checks.whole_number(n_users, "n_users", 0)]
     width = _checks.whole_number(n_factors, "n_factors", 1, MAX_FACTORS)
     generators = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
-    return _cooked(_RECIPES[_checks.one_of(kind, "kind", tuple(_RECIPES))], sizes, width, generators)
+    return _generate(_RECIPES[_checks.one_of(kind, "kind", tuple(_RECIPES))], sizes, width, generators)
 
 
-def _cooked(
+def _generate(
     recipe: _Recipe, sizes: list[int], width: int, generators: list[np.random.Generator]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Generate factors from a recipe. The three generators are for shared parts, items and users."""

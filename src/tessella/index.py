@@ -352,26 +352,26 @@ class Index:
 
         An inner product is not a distance. Here the distance is its negative, so the item with the largest inner
         product comes first and distances ascend, but they may be below 0, and an item is not always nearest to itself.
-        For rows of length 1, adding 1 gives scikit-learn's cosine distance. Answers are exact, as in scikit-learn;
-        `search` has more options, and is faster where the plan is approximate.
+        For rows of length 1, adding 1 gives scikit-learn's cosine distance. Answers are exact, as in scikit-learn.
+        `search` has more options, and is faster if the plan is approximate.
 
         Parameters
         ----------
         X : array_like of shape (n_queries, n_factors) or (n_factors,), default None
-            Queries, such as user factors. None asks for the neighbours of every item in `ids`, itself left out.
+            Queries, such as user factors. None finds the neighbours of every item in `ids`, without the item itself.
         n_neighbors : int, default 5
-            How many items to return, at most as many as there are.
+            How many items to return, at most the number of items.
         return_distance : bool, default True
             Whether to return distances as well.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
         distances : ndarray of float32, shape (n_queries, n_neighbors)
-            Negative inner products, ascending. Left out if `return_distance` is false.
+            Negative inner products, ascending. Not returned if `return_distance` is false.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Ids of items, which are row numbers unless `build` was given others. Of equally near items, the one that was
+            Item ids, which are row numbers unless `build` was given others. Of equally near items, the one that was
             added first comes first.
 
         Examples

@@ -1,5 +1,6 @@
 """Recommender: what it holds, how it changes, its file, its tables, and a sentence for whatever is wrong."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -236,7 +237,7 @@ def test_an_interrupted_job_resumes(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.recommend_all(out=tmp_path / "recs", progress=False)
     asked += [0] * 10
-    with pytest.raises(ValueError, match="begun with another k"):
+    with pytest.raises(ValueError, match="started with another k"):
         model.recommend_all(5, out=tmp_path / "recs", progress=False)
     found = model.recommend_all(out=tmp_path / "recs", progress=False)
     assert asked[-2:] == [64, 8]  # the first two blocks were kept
@@ -621,3 +622,23 @@ def test_lists_are_diversified_where_items_have_signals():
     found, other = (model.recommend([0, 1], k=5, variety=rule).ids for model in (plain, boosted))
     np.testing.assert_array_equal(found, other)
     assert (found != plain.recommend([0, 1], k=5).ids).any()
+
+
+def test_what_an_update_keeps_is_what_would_be_computed_again():
+    rng = np.random.default_rng(0)
+    items, users = rng.standard_normal((60, 4)), rng.standard_normal((5, 4))
+    model = ts.Recommender.build(items, users, item_ids=np.arange(60) * 7, seen=[[0, 7], [14], [], [413], [21]])
+    model.remove_items([7, 35])
+    model.add_items(rng.standard_normal((2, 4)), [35, 1000])
+    model._edition.ready()
+    for _ in range(12):
+        some = rng.choice(model._edition.version.ids, 10, replace=False)
+        model.update_items(rng.standard_normal((10, 4)), some)
+        edition = model._edition
+        kept = {name: vars(edition.version)[name] for name in ("ids", "live_rows")} | {
+            "seen": vars(edition)["seen_rows"]
+        }
+        fresh = dataclasses.replace(edition.version)
+        np.testing.assert_array_equal(kept["ids"], fresh.ids)
+        np.testing.assert_array_equal(kept["live_rows"], fresh.live_rows)
+        np.testing.assert_array_equal(kept["seen"], dataclasses.replace(edition, version=fresh).seen_rows)

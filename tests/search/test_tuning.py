@@ -68,7 +68,7 @@ def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, name):
     assert index.memory["tiles"] == 0
     plain = ts.Index.build(ITEMS, method="exact")
     assert index.memory == plain.memory
-    with pytest.raises(ValueError, match="method is Tiles, but the index has none"):
+    with pytest.raises(ValueError, match="method is Tiles, but the index has no tiles"):
         index.search(USERS, method=ts.Tiles(0.5))
 
 

@@ -1,5 +1,6 @@
 """The service answers as the library does, refuses in the library's sentences, and keeps to its limits."""
 
+import asyncio
 import json
 import threading
 import time
@@ -14,6 +15,8 @@ pytest.importorskip("uvloop")
 from running import ITEMS, USERS, fill, model, running
 
 from tessella.serve import openapi
+from tessella.serve.app import NAMES, Service
+from tessella.serve.counters import Counters
 from tessella.serve.settings import Settings, Tokens
 from tessella.store import Store
 
@@ -697,3 +700,20 @@ def test_questions_that_arrive_together_are_answered_each_for_itself(reader):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("lag", "in_flight", "status"), [(1.0, 3, 200), (1.0, 40, 429), (0.0, 40, 200), (0.0, 5_000, 429)]
+)
+def test_requests_are_refused_only_if_they_pile_up(tmp_path, lag, in_flight, status):
+    fill(tmp_path / "c.db")
+    with Store.open(tmp_path / "c.db", read_only=True) as store:
+        service = Service(store, Settings(), Counters(tmp_path / "counters", NAMES))
+        service._lag, service._active = lag, in_flight
+        transport = httpx.ASGITransport(app=service)
+
+        async def ask():
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                return await client.post("/v1/recommend", json={"user": 1})
+
+        assert asyncio.run(ask()).status_code == status

@@ -199,7 +199,7 @@ BAD_CHANGES = {
     "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "is reserved for missing answers"),
     "twice": (lambda s: s.add_items(ITEMS[:2], [50, 50]), ValueError, "more than once"),
     "attribute": (lambda s: s.apply([Change(items=[ItemInput(1, attributes={"genre": "x"})])])[0], ValueError, "'genre', but there is no such column; did you mean 'genres'"),
-    "kind": (lambda s: s.update_items(None, [1], attributes={**{n: [None] for n in MOVIES}, "year": ["x"]}), TypeError, "kind category"),
+    "kind": (lambda s: s.update_items(None, [1], attributes={**{n: [None] for n in MOVIES}, "year": ["x"]}), TypeError, "kind 'category'"),
     "signal": (lambda s: s.apply([Change(items=[ItemInput(77, ITEMS[0])])])[0], ValueError, "has no signal 'popularity'"),
     "signal name": (lambda s: s.apply([Change(items=[ItemInput(1, signals={"popular": 1})])])[0], ValueError, "did you mean 'popularity'"),
     "signal date": (lambda s: s.apply([Change(items=[ItemInput(1, signals={"fresh": "soon"})])])[0], ValueError, "must be a date"),

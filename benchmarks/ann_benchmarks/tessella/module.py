@@ -8,7 +8,7 @@ from ..base.module import BaseANN  # noqa: TID252 - as every algorithm there has
 
 BUILT_AS = {"exact": "exact", "slots": "exact", "tiles": "tiles", "auto": "auto"}
 QUERY_ARGUMENTS = {"slots": ("budget", "max_slots"), "tiles": ("reach",)}
-MEASURED_WITH = 2_000  # rows that stand for queries, which ann-benchmarks does not show to `fit`
+MEASURED_WITH = 2_000  # rows used as queries, since ann-benchmarks passes none to `fit`
 
 
 class Tessella(BaseANN):
@@ -16,8 +16,8 @@ class Tessella(BaseANN):
 
     The cosine of two rows is their inner product once both have length 1. For the Euclidean distance, rows get one more
     coordinate: the nearest v to q has the largest q.v - |v|^2 / 2, which is the inner product of (q, s) and
-    (v, -|v|^2 / 2s) for any s > 0. Moving all rows by the same vector, and all last coordinates by the same number,
-    changes no order, so both are centred; s makes the last coordinate about as large as the others together.
+    (v, -|v|^2 / 2s) for any s > 0. Shifting all rows by the same vector, and all last coordinates by the same number,
+    does not change the order, so both are centred. s makes the last coordinate about as large as the others together.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ class Tessella(BaseANN):
     method : "exact", "slots", "tiles" or "auto"
         How to search.
     setting : float, default None
-        For "auto", the recall to reach, 0.95 by default. For "slots", the threshold of the schema, 2.5 by default; rows
-        of equal length need a lower one. The others have none.
+        For "auto", the target recall, 0.95 by default. For "slots", the threshold of the schema, 2.5 by default; rows
+        of equal length need a lower one. Other methods have no setting.
     """
 
     def __init__(self, metric: str, method: str, setting: float | None = None) -> None:
@@ -60,7 +60,7 @@ class Tessella(BaseANN):
         else:
             items = rows
         queries = None
-        if self.method == "auto" and self.metric in ("angular", "euclidean"):  # queries lie among the rows
+        if self.method == "auto" and self.metric in ("angular", "euclidean"):  # there, queries are like rows
             n_drawn = min(len(rows), MEASURED_WITH)
             queries = self._queries(rows[np.random.default_rng(0).choice(len(rows), n_drawn, replace=False)])
         schema = None

@@ -10,22 +10,22 @@ from neurips23.filter.base import BaseFilterANN
 
 import tessella as ts
 
-ENTRIES_PER_CALL = 2**24  # allowed items of the queries of one call, so that they take little memory
-SHARED_FROM = 8  # queries with the same tags, from which on they are searched with one list of allowed items
-MEASURED_WITH = 2_000  # rows that stand for queries when a plan is measured
+ENTRIES_PER_CALL = 2**24  # allowed items of all queries of one call, to limit memory
+SHARED_FROM = 8  # queries: if at least this many have the same tags, they are searched with one list of allowed items
+MEASURED_WITH = 2_000  # rows used as queries when a plan is measured
 
 
 class Tessella(BaseFilterANN):
     """Nearest neighbours among the rows that have all of a query's tags.
 
     For the Euclidean distance, rows get one more coordinate: the nearest v to q has the largest q.v - |v|^2 / 2, which
-    is the inner product of (q, s) and (v, -|v|^2 / 2s) for any s > 0. Moving all rows by the same vector, and all last
-    coordinates by the same number, changes no order, so both are centred.
+    is the inner product of (q, s) and (v, -|v|^2 / 2s) for any s > 0. Shifting all rows by the same vector, and all
+    last coordinates by the same number, does not change the order, so both are centred.
 
     Parameters
     ----------
     metric : "euclidean" or "ip"
-        What the data set ranks by.
+        The metric of the dataset.
     index_params : dict
         "method": "exact", "tiles" or "auto", and for "auto" the "target_recall".
     """
@@ -44,7 +44,7 @@ class Tessella(BaseFilterANN):
         self.name = f"tessella({self.title})"
 
     def fit(self, dataset: str) -> None:
-        """Build the index of a data set, and save it."""
+        """Build the index of a dataset, and save it."""
         rows = self._prepare(dataset)
         items = rows
         if self.metric == "euclidean":
@@ -63,7 +63,7 @@ class Tessella(BaseFilterANN):
         np.save(path.with_suffix(".npy"), self.last)
 
     def load_index(self, dataset: str) -> bool:
-        """Load the index that `fit` saved; whether there was one."""
+        """Load the index that `fit` saved; return whether there was one."""
         path = self._path(dataset)
         if not (path.exists() and path.with_suffix(".npy").exists()):
             return False
@@ -76,7 +76,7 @@ class Tessella(BaseFilterANN):
         return Path("data", "indices", "filter", "tessella", f"{dataset}-{self.metric}-{self.title}.tessella")
 
     def _prepare(self, dataset: str) -> np.ndarray:
-        """Rows of a data set; their centre and the rows of each tag are kept."""
+        """Return the rows of a dataset; store their centre and the rows of each tag."""
         source = DATASETS[dataset]()
         rows = np.asarray(source.get_dataset(), dtype=np.float32)
         self.centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -94,7 +94,7 @@ class Tessella(BaseFilterANN):
         return queries
 
     def set_query_arguments(self, query_args: dict[str, Any]) -> None:
-        """How much of the tiles to search: {"reach": share}."""
+        """Set the search effort of tiles: {"reach": share}."""
         if self.method != "tiles":
             raise ValueError(f"{self.method} takes no query arguments, but {query_args} were given.")
         self.asked = ts.Tiles(query_args["reach"])
@@ -102,13 +102,13 @@ class Tessella(BaseFilterANN):
         self.name = f"tessella({self.title}, reach={query_args['reach']})"
 
     def query(self, X: np.ndarray, k: int) -> None:  # noqa: N803
-        """Rows nearest to queries without tags; `get_results` gives them."""
+        """Find the rows nearest to queries without tags; `get_results` returns them."""
         found = self.index.search(self._queries(X), k, method=self.asked)
         self.res = found.ids
         self.n_scored += int(found.n_scored.sum())
 
     def filtered_query(self, X: np.ndarray, filter: Any, k: int) -> None:  # noqa: A002, N803
-        """Rows nearest to queries, of those that have all tags of the query; `get_results` gives them.
+        """Find the rows nearest to queries among those with all tags of the query; `get_results` returns them.
 
         Queries with the same tags are searched together. The others are searched in large calls, with a list of
         allowed rows for each.
@@ -131,7 +131,7 @@ class Tessella(BaseFilterANN):
             self._search_each(queries, waiting, k)
 
     def _rows_with(self, tags: tuple[int, ...]) -> np.ndarray:
-        """The rows that have all tags, in ascending order."""
+        """Return the rows that have all tags, ascending."""
         starts, rows = self.rows_of_tags.indptr, self.rows_of_tags.indices
         lists = sorted((rows[starts[tag] : starts[tag + 1]] for tag in tags), key=len)
         found = lists[0] if lists else np.arange(self.rows_of_tags.shape[1])
@@ -142,7 +142,7 @@ class Tessella(BaseFilterANN):
         return found
 
     def _search_each(self, queries: np.ndarray, waiting: list[tuple[int, np.ndarray]], k: int) -> None:
-        """Search for queries that have allowed rows of their own."""
+        """Search for queries that each have their own allowed rows."""
         numbers, lists = zip(*waiting, strict=True)
         starts = np.concatenate([[0], np.cumsum([len(rows) for rows in lists])])
         columns = np.concatenate(lists)
@@ -156,11 +156,11 @@ class Tessella(BaseFilterANN):
         self.n_scored += int(found.n_scored.sum())
 
     def get_results(self) -> np.ndarray:
-        """What the last call found, (n_queries, k); -1 where fewer than k rows have the tags."""
+        """Return the result of the last call, (n_queries, k); -1 if fewer than k rows have the tags."""
         return self.res
 
     def get_additional(self) -> dict[str, int]:
-        """How many rows were scored, over all runs since the query arguments were set."""
+        """Return how many rows were scored in all runs since the query arguments were set."""
         return {"dist_comps": self.n_scored}
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ class Tessella(BaseFilterANN):
 
 
 def _by_tags(filter: Any) -> dict[tuple[int, ...], list[int]]:  # noqa: A002
-    """The numbers of the queries for each set of tags."""
+    """Return the numbers of the queries for each set of tags."""
     tags = scipy.sparse.csr_array(filter)
     queries: dict[tuple[int, ...], list[int]] = {}
     for number, (start, stop) in enumerate(zip(tags.indptr[:-1], tags.indptr[1:], strict=True)):

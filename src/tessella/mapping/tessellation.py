@@ -152,8 +152,8 @@ class DAry(_BlockTiles):
     Parameters
     ----------
     levels : int
-        D, from 1 to 127. More levels lie closer to the factor (docs/how-it-works/paper-in-pictures.md has a table) and
-        cost more time and slots. ``DAry(1)`` equals `Ternary`. Fixed once items are mapped.
+        D, from 1 to 127. With more levels, tiles lie closer to the factor (docs/how-it-works/paper-in-pictures.md has a
+        table) and cost more time and slots. ``DAry(1)`` equals `Ternary`. Cannot change once items are mapped.
     algorithm : {"exact", "rounded"}, default "exact"
         "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): it rounds the coordinates of the unit
         factor one by one; if all would be zero, the largest becomes +-1. It is faster, and its tiles lie much further

@@ -1,7 +1,7 @@
 """OpenSearch: live search on a sharded and replicated cluster.
 
 The sparse map turns factors into terms for an ordinary inverted index. `OpenSearchIndex` keeps items in an index of
-OpenSearch and finds what slot search finds in one process. It needs opensearch-py: ``pip install
+OpenSearch and finds what slots search finds in one process. It needs opensearch-py: ``pip install
 'tessella[opensearch]'``.
 """
 

@@ -59,7 +59,7 @@ def scored(query: NDArray[np.float32], norm: float, asked: dict[str, Any]) -> di
 def slots_body(
     asked: dict[str, Any], query: tuple[NDArray[np.float32], float], k: int, window: int, n_shards: int
 ) -> dict[str, Any]:
-    """Return the body of a slot search; each shard rescores its best items by inner product."""
+    """Return the body of a slots search; each shard rescores its best items by inner product."""
     rescore = {"rescore_query": scored(*query, ALL), "query_weight": 0, "rescore_query_weight": 1}
     return {
         "size": k,

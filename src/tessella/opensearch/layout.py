@@ -55,7 +55,7 @@ class Layout:
 
     @cached
     def query_mapper(self) -> BlockMapper:
-        """Maps queries by the schema without its threshold, as slot search does."""
+        """Maps queries by the schema without its threshold, as slots search does."""
         return self.sparse_map._mapper(self.schema, self.n_factors, thresholded=False)
 
     def fits(self, other: Self) -> bool:

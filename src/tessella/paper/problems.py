@@ -184,7 +184,7 @@ def movielens_problems(
         problem, found = _explicit(ratings, size, scale, seed, target, tell)
         problems.append(problem)
         if size == "100k":
-            title = "MovieLens 100k, the same with all of the bias on items"
+            title = "MovieLens 100k, explicit factors with all of the bias on items"
             lopsided = bias_on_items(found)
             problems.append(_learned("movielens-100k-bias", title, ratings, lopsided, scale, seed, target))
         if installed:

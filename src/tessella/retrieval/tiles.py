@@ -27,12 +27,12 @@ from tessella.retrieval.codes import Axes
 
 ITEMS_AT_ONCE = 2**12
 LONG = 3.0  # times the root-mean-square norm
-LONG_SHARE = 2.0  # times the root of the number of items: at most so many are long, since every query reads them
+LONG_SHARE = 2.0  # times the root of the number of items: at most this many are long, since every query reads them
 MOST_LONG = 512
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
 ORDINARY_AXES = 64  # if more axes matter, more rows are read, and smaller tiles save more than they cost
-MOST_FOR_WIDTH = 2.5  # at most so many times as many tiles
+MOST_FOR_WIDTH = 2.5  # the largest factor by which this increases the number of tiles
 TILES_AT_ONCE = 32
 GROUPS_AT_ONCE = 2**8
 TILE_CODES = ("codes", "offsets", "scales")

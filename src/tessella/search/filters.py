@@ -16,9 +16,9 @@ from tessella.retrieval.engine import Filter
 from tessella.search.selections import Selection, Union, rows_less, selection
 from tessella.versions.version import Version
 
-MOST_REPEATED = 1024  # rows excluded for all queries; up to so many are listed per query instead of using bits
+MOST_REPEATED = 1024  # rows excluded for all queries; up to this many are listed per query instead of using bits
 ENTRIES_AT_ONCE = 2**18  # of lists that are resolved lazily
-ENTRIES_TO_WARN = 2**12  # of such lists: so many are checked for unknown ids
+ENTRIES_TO_WARN = 2**12  # of such lists that are checked for unknown ids
 
 _NO_ROWS = np.zeros(0, np.int64)
 

@@ -17,7 +17,7 @@ from tessella.versions.version import Version
 
 FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # per sample, to limit the time of tuning for a large k
 LEVELS = ((10, SAMPLE), (100, 600), (1_300, 160))  # depth of the true ranking, and for how many queries it is computed
-MOST_TIMES = 3  # at most so many times as many queries if the target recall is above 0.95
+MOST_TIMES = 3  # the largest factor by which a target recall above 0.95 increases the number of queries
 CONFIDENCE = 1.645  # standard errors of a one-sided 95% bound
 TURNS = 5
 

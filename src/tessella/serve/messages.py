@@ -213,7 +213,7 @@ class Slot(Struct):
 
 
 class Shared(Struct):
-    """How slot search scores an item."""
+    """How slots search scores an item."""
 
     query: int
     item: int

@@ -17,7 +17,7 @@ from tessella.retrieval.tiles import LearnedTiles, Tiling
 from tessella.versions.segment import NewItems, Segment
 from tessella.versions.version import MAX_ROWS, Version
 
-STEP = 8  # a segment is kept while it is at least so many times as large as all later ones together
+STEP = 8  # a segment is kept while it is at least 8 times as large as all later ones together
 SMALL = 512  # items: merging two such small segments costs no more than searching both
 MOST_REMOVED = 1 / 3  # of a segment; with more, it is rewritten
 MOST_GROWN = 4  # times as many items as the tiles were learned from; with more, tiles are learned again

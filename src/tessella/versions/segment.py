@@ -18,7 +18,7 @@ from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
 NUMBERS_AT_ONCE = 2**16
-CLOSE = 4  # ids whose range is at most so many times their count get a table with an entry for each number in it
+CLOSE = 4  # ids whose range is at most 4 times their count get a table with an entry for each number in it
 
 
 class NewItems(NamedTuple):
@@ -54,7 +54,7 @@ class Segment:
 
     @classmethod
     def build(cls, items: NewItems, fitted: Fitted, threads: int = 1) -> Self:
-        """Build a segment of checked items. It takes over their arrays, and sorts them in place."""
+        """Build a segment of checked items. It keeps their arrays, and sorts them in place."""
         give_way()
         order = np.argsort(-squared_norms(items.factors), kind="stable")
         ordered, ids, rows, is_new = items
@@ -180,7 +180,7 @@ def _order_of(rows: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _inverse(numbers: NDArray[np.integer[Any]], first: int, size: int) -> NDArray[np.int32]:
-    """Where each number from `first` on stands among some that are all different, -1 where it does not; in blocks."""
+    """Return the index of each number from `first` on in an array of unique numbers, or -1; computed in blocks."""
     places = np.full(size, -1, np.int32)
     for part in cut(len(numbers), NUMBERS_AT_ONCE):
         places[numbers[part] - first] = np.arange(part.start, part.stop, dtype=np.int32)

@@ -61,7 +61,7 @@ function slots({ slots: own, parts: { factors: exact } }) {
   const head = `Shared slots: ${shared.length} (of ${own.query} in the query and ${own.item} in the item)`;
   const rank = own.candidate_rank === null
     ? "By shared slots alone, it is not a candidate."
-    : `By shared slots alone, it is candidate ${count(own.candidate_rank)}; slot search would score ${plural(own.budget, "candidate")}.`;
+    : `By shared slots alone, it is candidate ${count(own.candidate_rank)}; slots search would score ${plural(own.budget, "candidate")}.`;
   return h("div", {}, h("h3", {}, head),
     measure("Partial score", own.partial_score, most, true), exact === undefined ? null : measure("Exact score", exact, most),
     ...shown.map((one) => measure(`Slot ${count(one.slot)}`, one.product, largest, true)),
