@@ -221,6 +221,8 @@ def test_the_page_on_the_paper_is_what_its_results_say():
     results = json.loads((ROOT / "docs" / "paper-results.json").read_text())
     page = (ROOT / "docs" / "paper.md").read_text()
     assert page == report.paper_page(results)
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", page)
+    assert (ROOT / "docs" / picture).is_file()
 
 
 @pytest.mark.parametrize("simd", [None, "numpy"])

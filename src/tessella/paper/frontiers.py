@@ -11,9 +11,9 @@ from tessella.paper.methods import Point
 
 BUDGETS = {
     "single": "one table",
-    "work": "look-ups and projections as few as ours",
-    "tables": "look-ups as few as ours",
-    "unlimited": "as many tables as tried",
+    "work": "no more look-ups or projections than ours",
+    "tables": "no more look-ups than ours",
+    "unlimited": "as many tables as we tried",
 }
 
 
