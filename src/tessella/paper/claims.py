@@ -101,7 +101,7 @@ def _speed(times: str, problem: dict[str, Any]) -> Claim:
     fewer = f"{1 / (1 - problem['target']):.1f} times fewer inner products, which is the paper's measure of speed-up"
     kept = f"{interval_words(ours['recovery'])} of the true top 10 recovered"
     held = ours["recovery"]["mean"] >= MINIMAL_LOSS
-    text = f"{fewer}; {kept}. The claim holds from {MINIMAL_LOSS} on."
+    text = f"{fewer}; {kept}. The claim holds if that is at least {MINIMAL_LOSS}."
     return Claim(said, problem["title"], held, text, needed, f"{ours['recovery']['mean']:.3f}")
 
 
@@ -119,7 +119,7 @@ def _higher(problem: dict[str, Any], budget: str) -> Claim:
             gains.append(f"{METHODS[method]}: cannot discard that much")
             continue
         gain = ours["recovery"]["mean"] - theirs["recovery"]["mean"]
-        gains.append(f"{gain:+.3f} over {METHODS[method]} ({theirs['recovery']['mean']:.3f})")
+        gains.append(f"{gain:+.3f} against {METHODS[method]} ({theirs['recovery']['mean']:.3f})")
         if ours["recovery"]["low"] <= theirs["recovery"]["high"]:
             behind.append(METHODS[method])
     text = "; ".join(gains) + "."
