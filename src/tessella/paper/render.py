@@ -30,6 +30,8 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   .prose thead { display: none; }
   .prose tr { display: block; border-bottom: 1px solid var(--line); padding: 0.5rem 0; }
   .prose td { display: block; border: 0; padding: 0.1rem 0; }
+  .prose td:empty { display: none; }
+  .prose td[data-name]::before { content: attr(data-name) ": "; opacity: 0.7; }
 }
 """
 _VERDICTS = {"met": "held", "held": "held", "missed": "missed", "did not hold": "missed"}
@@ -78,14 +80,16 @@ def _html(block: Block, figures: Path) -> str:
 
 def _html_table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.head)
-    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in table.rows)
+    body = "".join(f"<tr>{''.join(map(_html_cell, row, table.head))}</tr>" for row in table.rows)
     kind = "wide prose" if table.prose else "wide"
     return f"<div class='{kind}'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _html_cell(text: str) -> str:
+def _html_cell(text: str, name: str) -> str:
+    """A cell, with the name of its column for where there is no room for a head."""
     mark = f" class='{_VERDICTS[text]}'" if text in _VERDICTS else ""
-    return f"<td{mark}>{html.escape(text)}</td>"
+    named = f" data-name='{html.escape(name)}'" if name else ""
+    return f"<td{mark}{named}>{html.escape(text)}</td>"
 
 
 def _alternative(caption: str) -> str:
