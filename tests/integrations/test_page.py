@@ -13,10 +13,11 @@ BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```"
 
 
 def library(block):
-    """What a block imports beside tessella, NumPy and SciPy."""
+    """The library that a block imports beside NumPy and SciPy, or tessella if there is none."""
     names = dict.fromkeys(re.findall(r"^(?:from|import) (\w+)", block, re.MULTILINE))
-    (found,) = [name for name in names if name not in ("numpy", "scipy", "tessella")]
-    return found
+    found = [name for name in names if name not in ("numpy", "scipy", "tessella")] or ["tessella"]
+    (name,) = found
+    return name
 
 
 @contextlib.contextmanager

@@ -200,7 +200,10 @@ def test_changes_are_seen_after_a_refresh(make, client):
     assert (report.n_written, report.missing) == (1, (99,))
     assert index.search([0, 0, 1.0, 0], 1).ids.tolist() == [12]
     with pytest.raises(
-        WriteError, match=re.escape("1 of 2 items were not written, 99 for one: it is not in the index.")
+        WriteError,
+        match=re.escape(
+            "1 of 2 items were not written, among them 99: it is not in the index; it is safe to repeat the call."
+        ),
     ) as raised:
         index.update(np.eye(4)[:2], [10, 99])
     assert raised.value.report.n_written == 1
@@ -254,7 +257,7 @@ def test_writes_wait_while_they_are_blocked_and_then_say_so(make, client):
     place = index.stats().index
     client.indices.put_settings(index=place, body={"index.blocks.write": True})
     patient, hasty = OpenSearchIndex(client, index.name), OpenSearchIndex(client, index.name, timeout=0.2)
-    with pytest.raises(WriteError, match=r"3 of 3 items were not written, 1 for one: index \[.*\] blocked by"):
+    with pytest.raises(WriteError, match=r"3 of 3 items were not written, among them 1: index \[.*\] blocked by"):
         hasty.add(np.eye(3), [1, 2, 3])
     unblock = threading.Timer(0.5, lambda: client.indices.put_settings(index=place, body={"index.blocks.write": None}))
     unblock.start()
@@ -621,7 +624,7 @@ def test_one_reindex_at_a_time_and_a_killed_one_is_begun_anew(make, client, rng,
             index.reindex()
     assert other.stats().reindexing
     with pytest.raises(
-        ValueError, match="is under way, or was killed; if no process is at it any more, pass restart=True"
+        ValueError, match="is running, or was killed; if no process is running it any more, pass restart=True"
     ):
         other.reindex()
     hasty = OpenSearchIndex(client, index.name, timeout=0.2)
@@ -652,14 +655,14 @@ def test_other_indexes_of_such_a_name_are_left_alone(make, client):
 
 def test_a_name_that_is_taken_or_not_ours_is_refused(make, client):
     index = make(np.eye(3), PLAIN)
-    with pytest.raises(ValueError, match=r"there is an index 'test-.*' already"):
+    with pytest.raises(ValueError, match=r"the index 'test-.*' already exists"):
         index.create(item_factors=np.eye(3))
-    with pytest.raises(ValueError, match=r"has the schema Schema\(.*\), but Schema\(.*\) was given"):
+    with pytest.raises(ValueError, match=r"has the schema Schema\(.*\), but Schema\(.*\) was passed"):
         OpenSearchIndex(client, index.name, SCHEMAS["default"]).search(np.ones(3))
     assert OpenSearchIndex(client, index.name, PLAIN).n_factors == 3
     client.indices.create(index="test-foreign")
     try:
-        with pytest.raises(ValueError, match="the index 'test-foreign' is none that tessella made, or is damaged"):
+        with pytest.raises(ValueError, match="the index 'test-foreign' was not made by tessella, or is damaged"):
             OpenSearchIndex(client, "test-foreign").search(np.ones(3))
     finally:
         client.indices.delete(index="test-foreign")
@@ -671,7 +674,7 @@ def test_an_index_made_anew_while_one_writes_to_it_is_noticed(make, client):
     other.add(np.eye(3), [1, 2, 3])
     index.drop()
     index.create(item_factors=np.eye(4))
-    with pytest.raises(ValueError, match="was replaced by another one while items were written to it"):
+    with pytest.raises(ValueError, match="was replaced by a different one while items were written to it"):
         other.add(np.eye(3), [1, 2, 3])
 
 

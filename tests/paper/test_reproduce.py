@@ -200,8 +200,8 @@ def test_the_report_claims_what_its_numbers_say(ran):
                 assert f"({part['recovery']['mean']:.3f})" in claim.measured
         spreads = [problem["methods"][method]["matched"]["tables"]["near"]["discarded_sd"] for method in BASELINES]
         mine = ours["near"]["discarded_sd"]
-        steadier = by_words["the share discarded varies less over users than with the baselines", problem["title"]]
-        spread = by_words["the share discarded varies much over users for some of the baselines", problem["title"]]
+        steadier = by_words["the discarded share varies less over users than with the baselines", problem["title"]]
+        spread = by_words["the discarded share varies a lot over users for some of the baselines", problem["title"]]
         assert (steadier.held, spread.held) == (mine < min(spreads), mine < max(spreads))
     assert len(by_words) == 7 * len(results["problems"])
     for goal, row in zip(goals(results), document.goal_rows(results), strict=True):
@@ -268,12 +268,12 @@ def test_impossible_sizes_get_a_sentence(sizes, sentence):
 
 
 def test_what_stands_there_is_not_overwritten_unasked(ran, tmp_path):
-    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True to replace it"):
+    with pytest.raises(FileExistsError, match="already exists; pass overwrite=True to replace it"):
         reproduce("synthetic", ran[0], scale=TINY)
     mine = tmp_path / "mine"
     shutil.copytree(ran[0], mine)
     (mine / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
+    with pytest.raises(FileExistsError, match=r"contains thesis\.tex, which is not part of a report"):
         reproduce("synthetic", mine, scale=TINY, overwrite=True)
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError, match=r"file is a file, but only a folder can be replaced\.$"):
@@ -314,7 +314,7 @@ def test_what_comes_into_a_folder_meanwhile_is_kept(ran, tmp_path, monkeypatch):
         write(*arguments)
 
     monkeypatch.setattr(report, "write", writes)
-    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
+    with pytest.raises(FileExistsError, match=r"contains thesis\.tex, which is not part of a report"):
         reproduce("synthetic", out, quick=True, scale=replace(TINY, widths=(3,)), overwrite=True)
     assert (out / "figures" / "synthetic-20-bars.png").exists()
     assert list(tmp_path.iterdir()) == [out]
@@ -337,7 +337,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
         return result.stderr
 
     out = tmp_path / "report"
-    assert "holds no ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
+    assert "does not contain ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
     assert "there is no folder" in said("synthetic", "--out", tmp_path / "no" / "report")
     assert "items is 5, but must be at least 20" in said("synthetic", "--out", out, "--items", 5)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -369,7 +369,7 @@ def test_further_sets_are_taken_where_they_are(tmp_path, monkeypatch):
     for array, sentence in (
         (np.zeros((30, 3), np.float32), "items.npy has 3 columns, but 4 are expected"),
         (np.full((30, 4), np.nan, np.float32), "items.npy holds nan in row 0"),
-        (np.zeros((5, 4), np.float32), "factors of 5 users and 5 items, but at least 1 and 20 are needed"),
+        (np.zeros((5, 4), np.float32), "factors of 5 users and 5 items, but at least 1 user and 20 items are needed"),
         (np.array([None]), "items.npy"),
     ):
         np.save(folder / "items.npy", array)
@@ -379,7 +379,7 @@ def test_further_sets_are_taken_where_they_are(tmp_path, monkeypatch):
 
 def test_too_few_items_get_a_sentence(tmp_path):
     write_ratings(tmp_path, Ratings(np.arange(9), np.arange(9), np.full(9, 3.0), None))
-    with pytest.raises(ValueError, match="has ratings of 9 items here, but at least 20 are needed"):
+    with pytest.raises(ValueError, match="has ratings of 9 items, but at least 20 are needed"):
         problems.movielens_problems(tmp_path, TINY, 0, more=False)
 
 

@@ -22,7 +22,7 @@ def measured_recall(index, users, k=10):
     ("items", "options", "reason"),
     [
         (ITEMS[:4_999], {}, "there are only 4,999 items"),
-        (ITEMS, {"target_recall": 1.0}, "only it reaches a recall of 1"),
+        (ITEMS, {"target_recall": 1.0}, "only it has a recall of 1"),
         (ITEMS[:1], {"target_recall": 0.0}, "there are only 1 items"),
     ],
 )
@@ -63,7 +63,7 @@ def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, name):
     fastest(name)
     index = ts.Index.build(ITEMS)
     assert index.plan.method.name == name
-    assert "2,000 queries made from the items" in index.plan.reason
+    assert "2,000 queries generated from the items" in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
     plain = ts.Index.build(ITEMS, method="exact")
@@ -100,7 +100,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, name):
     assert index.plan != before
     assert measured_recall(index, USERS, 10) >= 0.9
     index.rebuild()
-    assert "queries made from the items" in index.plan.reason
+    assert "queries generated from the items" in index.plan.reason
     with pytest.raises(ValueError, match="queries has 0 rows"):
         index.rebuild(queries=USERS[:0])
 
@@ -234,9 +234,9 @@ BAD = [
     (lambda index: index.tune(USERS, -0.1), "target_recall is -0.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, 1.1), "target_recall is 1.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, np.nan), "target_recall is nan, but must be from 0 to 1."),
-    (lambda index: index.tune(USERS, "all"), "target_recall is a number, not str."),
+    (lambda index: index.tune(USERS, "all"), "target_recall must be a number, not str."),
     (lambda index: index.tune(USERS, k=0), "k is 0, but must be"),
-    (lambda index: index.tune(USERS, k=1.5), "k is a whole number, not float."),
+    (lambda index: index.tune(USERS, k=1.5), "k must be an integer, not float."),
 ]  # fmt: skip
 
 

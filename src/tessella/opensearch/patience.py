@@ -1,4 +1,4 @@
-"""Patience: which faults of a cluster pass, and how long to wait for that."""
+"""Patience: which failures of a cluster are temporary, and how long to retry."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,8 +8,8 @@ from opensearchpy import ConnectionError as Unreachable
 from opensearchpy import NotFoundError, OpenSearch, TransportError
 
 PASSING = (429, 502, 503, 504)
-BLOCKED = "cluster_block_exception"  # no manager yet, or writes are held back for a moment
-LOST = {  # kinds of errors of a node that is lost or ends, and of a shard that moves; some come with the status 500
+BLOCKED = "cluster_block_exception"  # no cluster manager yet, or writes are blocked for a moment
+LOST = {  # errors of a node that is lost or stops, or of a shard that moves; some have status 500
     "connect_transport_exception",
     "illegal_index_shard_state_exception",
     "no_shard_available_action_exception",
@@ -32,14 +32,14 @@ class ClusterError(RuntimeError):
 
 
 class Patience:
-    """Pauses that grow longer, until a time is up."""
+    """Pauses of growing length, until a time is up."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE
 
     def pause(self) -> bool:
-        """Wait a moment; False, at once, if the time is up."""
+        """Wait a moment and return True; return False at once if the time is up."""
         left = self._end - time.monotonic()
         if left <= 0:
             return False
@@ -49,7 +49,7 @@ class Patience:
 
 
 def passes(status: object, error: Any) -> bool:
-    """Whether what failed with this status, and with this error as OpenSearch describes it, is worth repeating.
+    """Return whether a request that failed with this status and error, as OpenSearch describes it, is worth repeating.
 
     Examples
     --------
@@ -63,24 +63,24 @@ def passes(status: object, error: Any) -> bool:
 
 
 def is_passing(error: TransportError) -> bool:
-    """Whether a request that raised this is worth repeating."""
+    """Return whether a request that raised this error is worth repeating."""
     return isinstance(error, Unreachable) or error.error == BLOCKED or passes(error.status_code, error.info)
 
 
 def is_gone(error: TransportError) -> bool:
-    """Whether a request failed because the index, alias or scan it named is not there, or no longer."""
+    """Return whether a request failed because the index, alias or scan that it named does not exist."""
     return isinstance(error, NotFoundError)
 
 
 def refused(error: dict[str, Any], status: int) -> TransportError:
-    """What a part of a request that failed would have raised alone."""
+    """Return the error that a failed part of a request would have raised alone."""
     kind = str(error.get("type"))
     gone = status == _NOT_FOUND or kind == GONE
     return (NotFoundError if gone else TransportError)(status, kind, error)
 
 
 def patiently(request: Callable[[], T], seconds: float) -> T:
-    """What a request gives, repeated while it fails for a reason that passes, for so many seconds."""
+    """Return the result of a request, which is repeated for some seconds while it fails for a temporary reason."""
     patience = Patience(seconds)
     while True:
         try:
@@ -91,7 +91,7 @@ def patiently(request: Callable[[], T], seconds: float) -> T:
 
 
 def _kinds(error: Any) -> Iterator[str]:
-    """The kinds of an error and of its causes."""
+    """Yield the types of an error and of its causes."""
     if isinstance(error, dict):
         yield str(error.get("type"))
         for cause in (error.get("error"), error.get("caused_by"), *error.get("root_cause", ())):
@@ -99,7 +99,7 @@ def _kinds(error: Any) -> Iterator[str]:
 
 
 def reason(error: Any) -> str:
-    """What OpenSearch says of an error, in the words of its innermost cause.
+    """Return the innermost cause that OpenSearch gives for an error.
 
     Examples
     --------

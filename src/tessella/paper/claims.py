@@ -1,15 +1,15 @@
-"""What the paper says and what was asked for, judged by the numbers of a run."""
+"""The paper's claims and our goals, judged by the numbers of a run."""
 
 from typing import Any, NamedTuple
 
 from tessella.paper.frontiers import BUDGETS
 from tessella.paper.methods import BASELINES, METHODS
 
-MINIMAL_LOSS = 0.95  # recovery that counts as a minimal loss of accuracy, of which the paper gives no number
+MINIMAL_LOSS = 0.95  # the recovery that counts as a minimal loss of accuracy; the paper gives no number
 
 
 class Claim(NamedTuple):
-    """Something the paper says, where it was measured, and what came out."""
+    """A claim of the paper, where it was measured, and the result."""
 
     claim: str
     where: str
@@ -18,7 +18,7 @@ class Claim(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """Something asked for, and what was seen."""
+    """A goal, and what was measured."""
 
     where: str
     goal: str
@@ -27,19 +27,19 @@ class Goal(NamedTuple):
 
 
 def interval_words(part: dict[str, float]) -> str:
-    """A mean and its interval."""
+    """Format a mean and its interval."""
     return f"{part['mean']:.3f} [{part['low']:.3f}, {part['high']:.3f}]"
 
 
 def at_target(problem: dict[str, Any], method: str, budget: str = "unlimited") -> dict[str, Any] | None:
-    """A method where it discards the target share; ours has no budget."""
+    """Return a method's numbers where it discards the target share; ours has no budget."""
     parts = problem["methods"][method]["matched"]
     found: dict[str, Any] | None = parts[budget if method in BASELINES else "unlimited"]
     return found
 
 
 def claims(results: dict[str, Any]) -> list[Claim]:
-    """The paper's claims that a run can judge, claim by claim, and within a claim problem by problem.
+    """Judge the paper's claims that a run can test, claim by claim, and within a claim problem by problem.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _speed(times: str, problem: dict[str, Any]) -> Claim:
 
 
 def _higher(problem: dict[str, Any], budget: str) -> Claim:
-    """Whether ours is more accurate than all baselines, interval above interval."""
+    """Judge whether ours is more accurate than every baseline, with intervals that do not overlap."""
     said = f"higher accuracy than every baseline at the same discard; baselines with {BUDGETS[budget]}"
     ours = at_target(problem, "ours")
     if ours is None:
@@ -94,7 +94,7 @@ def _higher(problem: dict[str, Any], budget: str) -> Claim:
 
 
 def _spreads(problem: dict[str, Any]) -> tuple[float | None, dict[str, float], str]:
-    """How much the discarded share varies over users: ours, baselines, and in words."""
+    """Return how much the discarded share varies over users: for ours, for the baselines, and in words."""
     ours = at_target(problem, "ours")
     found = {METHODS[method]: at_target(problem, method, "tables") for method in BASELINES}
     spreads = {name: part["near"]["discarded_sd"] for name, part in found.items() if part}
@@ -106,20 +106,20 @@ def _spreads(problem: dict[str, Any]) -> tuple[float | None, dict[str, float], s
 
 def _steadier(problem: dict[str, Any]) -> Claim:
     mine, spreads, text = _spreads(problem)
-    said = "the share discarded varies less over users than with the baselines"
+    said = "the discarded share varies less over users than with the baselines"
     held = mine is not None and bool(spreads) and all(mine < spread for spread in spreads.values())
     return Claim(said, problem["title"], held, f"{text} Held means that every baseline varies more than ours.")
 
 
 def _spread(problem: dict[str, Any]) -> Claim:
     mine, spreads, text = _spreads(problem)
-    said = "the share discarded varies much over users for some of the baselines"
+    said = "the discarded share varies a lot over users for some of the baselines"
     held = mine is not None and any(spread > mine for spread in spreads.values())
-    return Claim(said, problem["title"], held, f"{text} Held means that one varies more than ours.")
+    return Claim(said, problem["title"], held, f"{text} Held means that at least one varies more than ours.")
 
 
 def goals(results: dict[str, Any]) -> list[Goal]:
-    """What was asked for, as far as a run can tell.
+    """Judge our goals, as far as a run can tell.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def goals(results: dict[str, Any]) -> list[Goal]:
 
 
 def best_baseline(problem: dict[str, Any], budget: str) -> tuple[str, dict[str, float]] | None:
-    """The baseline that recovers most at the target, and how much; None if none discards that much."""
+    """Return the baseline that recovers most at the target, and its recovery; None if none discards that much."""
     found = {METHODS[method]: at_target(problem, method, budget) for method in BASELINES}
     reached = {name: part["recovery"] for name, part in found.items() if part}
     best = max(reached, key=lambda name: reached[name]["mean"], default=None)
@@ -143,7 +143,7 @@ def best_baseline(problem: dict[str, Any], budget: str) -> tuple[str, dict[str, 
 
 
 def _ahead(problem: dict[str, Any]) -> Goal:
-    goal = f"ours as in the paper ahead of all four at {problem['target']:.0%} discarded, {BUDGETS['tables']}"
+    goal = f"ours, as in the paper, beats all four at {problem['target']:.0%} discarded; they get {BUDGETS['tables']}"
     ours, best = at_target(problem, "ours"), best_baseline(problem, "tables")
     if ours is None or best is None:
         return Goal(problem["title"], goal, "not reached", False)
@@ -154,9 +154,9 @@ def _ahead(problem: dict[str, Any]) -> Goal:
 
 def _weighted(problem: dict[str, Any], least: float, discarded: float) -> Goal:
     points = problem["methods"]["weighted"]["points"]
-    enough = [point for point in points if point["discarded"] >= discarded - 5e-4]  # a budget is a whole number
+    enough = [point for point in points if point["discarded"] >= discarded - 5e-4]  # a budget is an integer
     best = max(enough, key=lambda point: point["recovery"]["mean"], default=None)
-    goal = f"ours weighted recovers at least {least:.2f} with at least {discarded:.0%} discarded"
+    goal = f"ours, weighted, recovers at least {least:.2f} with at least {discarded:.0%} discarded"
     if best is None:
         return Goal(problem["title"], goal, "not reached", False)
     seen = f"{interval_words(best['recovery'])} at {best['discarded']:.1%} discarded, of {problem['n_items']:,} items"

@@ -1,4 +1,4 @@
-"""What a run found, in words and tables: the report and docs/paper/measured.md say the same."""
+"""The results of a run in words and tables, for both the report and docs/paper/measured.md."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -10,44 +10,45 @@ from tessella.paper.frontiers import BUDGETS
 from tessella.paper.methods import BASELINES, METHODS, WEIGHTED_THRESHOLD
 
 RECOVERY_NOTE = (
-    "Recovery accuracy is the share of a user's true top 10 that are candidates. Intervals are for the mean over "
-    "users, with 95% confidence, by the bootstrap; users of one draw share items and random vectors, and intervals "
-    "do not show that. Several draws are averaged: on learned factors, hashes recover much more with some random "
-    "vectors than with others."
+    "Recovery accuracy is the share of a user's true top 10 that are candidates. Intervals are 95% bootstrap intervals "
+    "of the mean over users. Users of one draw share items and random vectors, which the intervals do not reflect. "
+    "Several draws are averaged, because on learned factors hashes recover much more with some random vectors than "
+    "with others."
 )
 BUDGET_NOTE = (
-    "A query of ours opens one list of items for each of its slots; a query to united hash tables opens one bucket "
-    "in each table, and a query to a tree comes to one or more leaves. These look-ups are the budget, because they "
-    "are the part of the work that all methods share. Baselines get as many as ours makes on average where it "
-    "discards the target share, rounded up. That leaves their projections free, while ours computes none; the "
-    "narrower budget allows at most k of them a query (k times k multiplications), and the widest as many tables as "
-    "were tried. Within a budget the best setting of a sweep counts, or the best mixture of two that serve a share "
-    "of the users each, for every method alike. Settings are chosen on the users they are judged on, ours and the "
-    "baselines' alike. A method that discards more than asked even where it recovers most is compared there."
+    "A query of ours opens one list of items for each of its slots. A query to several hash tables opens one bucket in "
+    "each table, and a query to a tree visits one or more leaves. These look-ups are the budget, because they are the "
+    "part of the work that all methods have in common. Baselines may make as many look-ups as ours makes on average "
+    "when it discards the target share, rounded up. Their projections are then free, although ours computes none. A "
+    "narrower budget allows at most k projections per query (k times k multiplications), and the widest one allows as "
+    "many tables as were tried. Within a budget, the best setting of a sweep counts, or the best mixture of two "
+    "settings that each serve a share of the users. Settings are chosen on the same users on which they are judged. "
+    "Both rules apply to every method. A method that discards more than the target even at its best recovery is "
+    "compared there."
 )
 MAPPING_NOTE = (
-    f"Weighted search uses ternary tiles, the counter tree, an absolute threshold of {WEIGHTED_THRESHOLD:g} and no "
-    "rotation everywhere. Ours as in the paper is swept over thresholds of both kinds, relative and absolute, and "
-    "the PCA-tree over factors as they are and of length 1; the best counts. The hashes compare directions."
+    f"Weighted search always uses ternary tiles, the counter tree, an absolute threshold of {WEIGHTED_THRESHOLD:g} and "
+    "no rotation. Ours, as in the paper, is swept over relative and absolute thresholds, and the PCA-tree over factors "
+    "with and without normalisation; the best setting counts. Hashes compare directions only."
 )
 DISCARDED_NOTE = (
-    "Weighted search adds up partial products for every item that shares a slot, and exact search looks at a short "
-    "code of many items. Both count only items whose whole product is computed as not discarded, so compare times, "
-    "too."
+    "Weighted search sums partial products for every item that shares a slot, and exact search reads a short code of "
+    "many items. For both, only items whose full product is computed count as not discarded, so compare the times too."
 )
 TIMES_NOTE = (
-    "Times are of one machine and differ from run to run: one thread, all users of the first draw in one call, the "
-    "fastest of three. Ours is timed as the index answers it, in compiled code. The candidates of the baselines are "
-    "found with SciPy and scored with NumPy, so their times say what they cost here, not what compiled code would take."
+    "Times are from one machine and vary from run to run: one thread, all users of the first draw in one call, the "
+    "fastest of three runs. Ours is timed as the index answers it, in compiled code. The candidates of the baselines "
+    "are found with SciPy and scored with NumPy, so compiled code could be faster."
 )
 BIAS_NOTE = (
-    "The item bias is a coordinate of the explicit factors. How it is shared between users and items keeps every "
-    "product but changes what a threshold keeps. All of it on items was tried first, and ours fell behind; shared "
-    "evenly, which has the smallest sum of squares, was chosen after that. Both are shown."
+    "The item bias is a coordinate of the explicit factors. Its scale can be split between users and items in any way "
+    "without changing a product, but the split changes which coordinates pass a threshold. We first put all of it on "
+    "the items, and ours fell behind. After that we chose the even split, which has the smallest sum of squares. Both "
+    "are shown."
 )
 SIZE_NOTE = (
-    "What is recovered at a discarded share depends on how many items there are: the true top 10 are a larger part "
-    "of what is left of fewer items."
+    "Recovery at a given discarded share depends on the number of items: among fewer items, the true top 10 are a "
+    "larger part of those that are left."
 )
 
 
@@ -77,7 +78,7 @@ class Items(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table; cells of prose go below each other where there is no room beside each other."""
+    """A table; on narrow screens, cells of prose are stacked."""
 
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -95,7 +96,7 @@ Block = Heading | Text | Code | Items | Table | Figure
 
 
 def document(results: dict[str, Any], times: dict[str, Any], figures: Iterable[tuple[str, Figure]] = ()) -> list[Block]:
-    """The whole report.
+    """Return the whole report.
 
     Parameters
     ----------
@@ -118,11 +119,11 @@ def document(results: dict[str, Any], times: dict[str, Any], figures: Iterable[t
         *_quick_warning(results),
         Items([in_short(problem, times[name]) for name, problem in results["problems"].items()]),
         Text(RECOVERY_NOTE),
-        Heading(2, "What was asked for"),
-        Table(("where", "goal", "seen", ""), goal_rows(results), prose=True),
-        Heading(2, "How baselines are bounded"),
+        Heading(2, "Goals"),
+        Table(("where", "goal", "measured", ""), goal_rows(results), prose=True),
+        Heading(2, "The budgets of the baselines"),
         Text(BUDGET_NOTE),
-        Heading(2, "What the paper says, claim by claim"),
+        Heading(2, "The paper's claims, one by one"),
     ]
     for said, group in itertools.groupby(claims(results), key=lambda claim: claim.claim):
         rows = [(claim.where, "held" if claim.held else "did not hold", claim.measured) for claim in group]
@@ -137,9 +138,9 @@ def _quick_warning(results: dict[str, Any]) -> list[Block]:
     if not results["quick"]:
         return []
     text = (
-        "This was a quick run, with fewer items, users, settings and sets; a full run decides. Among few items goals "
-        "that are shares are harder to meet: 2% of 2,000 items are 40, for a true top 10, where 2% of 10,000 are 200. "
-        "A weighted goal missed here need not be missed there."
+        "This was a quick run, with fewer items, users, settings and datasets; only a full run is conclusive. With few "
+        "items, goals that are shares are harder to meet: 2% of 2,000 items are 40 candidates for a true top 10, but "
+        "2% of 10,000 are 200. So a full run may meet a weighted goal that is missed here."
     )
     return [Text(text)]
 
@@ -148,17 +149,17 @@ def _problem(problem: dict[str, Any], times: list[dict[str, Any]], figures: list
     return [
         Heading(2, problem["title"]),
         Text(sizes(problem)),
-        Heading(3, f"Recovery where {problem['target']:.0%} are discarded"),
+        Heading(3, f"Recovery with {problem['target']:.0%} discarded"),
         Table(("method", *BUDGETS.values()), matched_rows(problem)),
         Text(f"Beyond the paper: {'; '.join(beyond(problem))}."),
-        Heading(3, "Final lists, at the setting nearest to that"),
+        Heading(3, "Final lists, at the nearest setting"),
         Table(_LISTS_HEAD, list_rows(problem, times)),
         *figures,
     ]
 
 
 def in_short(problem: dict[str, Any], times: list[dict[str, Any]]) -> str:
-    """A problem in a few sentences.
+    """Summarise a problem in a few sentences.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def in_short(problem: dict[str, Any], times: list[dict[str, Any]]) -> str:
     if ours is None:
         return f"{problem['title']}: no threshold discards {problem['target']:.0%} of the items."
     mean = ours["recovery"]["mean"]
-    text = f"{problem['title']}: where {problem['target']:.0%} are discarded, ours as in the paper recovers {mean:.3f}."
+    text = f"{problem['title']}: with {problem['target']:.0%} discarded, ours, as in the paper, recovers {mean:.3f}."
     for budget, how in (("tables", BUDGETS["tables"]), ("unlimited", f"up to {problem['most_tables']} tables")):
         best = best_baseline(problem, budget)
         if best:
@@ -186,13 +187,13 @@ def in_short(problem: dict[str, Any], times: list[dict[str, Any]]) -> str:
         text += f" Weighted, ours recovers {mean:.3f} with {point['discarded']:.1%} not scored."
     speeds = {row["method"]: row["measured_speed_up"] for row in times}
     return text + (
-        f" Measured against NumPy's brute force, ours as in the paper has {speeds['ours']:.1f} times its speed, where "
-        f"{1 / (1 - problem['target']):.1f} times fewer items are scored, and exact search {speeds['exact']:.1f} times."
+        f" Ours, as in the paper, is {speeds['ours']:.1f} times as fast as NumPy's brute force, while it scores "
+        f"{1 / (1 - problem['target']):.1f} times fewer items; exact search is {speeds['exact']:.1f} times as fast."
     )
 
 
 def goal_rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What was asked for and seen: where, goal, seen, and whether it is met.
+    """Return a row for each goal: where, goal, measured, and whether it is met.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ def goal_rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def matched_rows(problem: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A line for each method: recovery where the target share is discarded, for each budget.
+    """Return a row for each method: its recovery where the target share is discarded, for each budget.
 
     Parameters
     ----------
@@ -213,7 +214,7 @@ def matched_rows(problem: dict[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for method in ("ours", *BASELINES):
         cells = [_cell(at_target(problem, method, budget)) for budget in BUDGETS]
-        if method == "ours":  # it has no tables, and its look-ups are the measure
+        if method == "ours":  # it has no tables, and its look-ups define the budget
             cells = [cell if budget == "tables" else "" for budget, cell in zip(BUDGETS, cells, strict=True)]
         rows.append((METHODS[method], *cells))
     return rows
@@ -230,7 +231,7 @@ _LISTS_HEAD = (
 
 
 def list_rows(problem: dict[str, Any], times: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """A line for each way to answer: what its final lists are worth, and how fast they come.
+    """Return a row for each method: the quality of its final lists, and its speed.
 
     Parameters
     ----------
@@ -263,7 +264,7 @@ def list_rows(problem: dict[str, Any], times: list[dict[str, Any]]) -> list[tupl
 
 
 def beyond(problem: dict[str, Any]) -> list[str]:
-    """What weighing overlaps and proving answers give, in sentences.
+    """Return phrases about weighted and exact search, which go beyond the paper.
 
     Parameters
     ----------
@@ -281,7 +282,7 @@ def beyond(problem: dict[str, Any]) -> list[str]:
 
 
 def sizes(problem: dict[str, Any]) -> str:
-    """How large a problem is, in words.
+    """Describe the size of a problem in words.
 
     Parameters
     ----------
@@ -296,14 +297,14 @@ def sizes(problem: dict[str, Any]) -> str:
         text += f"; held-out RMSE {problem['rmse']:.3f}"
     if problem["lookups"] is not None:
         text += (
-            f"; where ours discards {problem['target']:.0%}, it makes {problem['lookups']:.2f} look-ups a query and "
-            f"files an item {problem['filed']:.2f} times"
+            f"; where ours discards {problem['target']:.0%}, it makes {problem['lookups']:.2f} look-ups per query and "
+            f"stores an item in {problem['filed']:.2f} lists on average"
         )
     return text + "."
 
 
 def notes(results: dict[str, Any]) -> list[str]:
-    """What a reader should know about the numbers.
+    """Return notes on how to read the numbers.
 
     Parameters
     ----------
@@ -311,8 +312,8 @@ def notes(results: dict[str, Any]) -> list[str]:
         The numbers of a run, or their summary.
     """
     gain = (
-        "Our mean gain is the area between the curves of ours as in the paper and the baseline, over the shares that "
-        "both reach, divided by the length of that range."
+        "Our mean gain is the area between the curves of the baseline and of ours, as in the paper, over the shares "
+        "that both reach, divided by the length of that range."
     )
     lines = [DISCARDED_NOTE, MAPPING_NOTE, SIZE_NOTE, TIMES_NOTE, gain]
     if "movielens-100k-bias" in results["problems"]:

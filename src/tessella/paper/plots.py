@@ -1,4 +1,4 @@
-"""The paper's figures and two more, drawn from the numbers of a run. Needs matplotlib: the `plots` extra."""
+"""The paper's figures and two more, drawn from the numbers of a run. Needs matplotlib (the `plots` extra)."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from tessella.paper.final_lists import BRUTE_FORCE, NAMES
 from tessella.paper.frontiers import BUDGETS
 from tessella.paper.methods import BASELINES, METHODS
 
-# Okabe and Ito's colours, which colour-blind people tell apart; lines differ in marks, too.
+# Okabe and Ito's palette, which is safe for colour-blind readers; lines also differ in markers.
 COLOURS = {
     "ours": "#D55E00",
     "weighted": "#CC79A7",
@@ -43,22 +43,22 @@ SHORT = {
 }
 COMPARED = ("ours", *BASELINES)
 CAPTIONS = {
-    "curve": "Recovery accuracy against the share of items discarded; dotted: where methods are compared.",
-    "bars": "Recovery accuracy where every method discards the same share; lines are 95% intervals over users.",
-    "histogram": "The share of items discarded, over users, at the setting nearest to the target.",
-    "mean": "The mean share discarded at that setting; lines show one standard deviation over users.",
+    "curve": "Recovery accuracy against the share of items discarded. Methods are compared at the dotted line.",
+    "bars": "Recovery accuracy where every method discards the same share; error bars are 95% intervals over users.",
+    "histogram": "Distribution over users of the share of items discarded, at the setting nearest to the target.",
+    "mean": "The mean share discarded at that setting; error bars show one standard deviation over users.",
     "time": "Measured time of a query against the recall of its final list. Upper left is better.",
-    "popularity": "Recovery of the true top 10 by how often their items were rated, in fifths.",
+    "popularity": "Recovery of the true top 10, by how often the items were rated, in fifths.",
 }
 
 
 def pyplot() -> Any:
-    """The drawing library, set to draw to files."""
+    """Return matplotlib's pyplot, configured to draw to files."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError:
-        raise ImportError("figures need matplotlib; pip install 'tessella[plots]'.") from None
+        raise ImportError("figures need matplotlib; install it with pip install 'tessella[plots]'.") from None
     mpl.use("Agg")
     mpl.rcParams.update(
         {
@@ -73,7 +73,7 @@ def pyplot() -> Any:
 
 
 def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[tuple[str, Figure]]:
-    """Draw every figure as PNG and SVG into a folder; of which problem each is, what it is called and shows.
+    """Draw every figure as PNG and SVG into a folder; return each figure with the name of its problem.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[t
     times : dict
         Its measured times.
     folder : Path
-        Where to; it exists.
+        An existing folder to write to.
     """
     plt = pyplot()
     drawn = []
@@ -104,7 +104,7 @@ def _legend_below(figure: Any, columns: int) -> None:
 
 
 def _curves(plt: Any, problem: dict[str, Any]) -> Any:
-    """Frontiers: of baselines, with as many look-ups as ours and with many tables."""
+    """Draw frontiers; those of baselines once with as few look-ups as ours, and once with many tables."""
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True, layout="constrained")
     for axes, budget in zip(panels, ("tables", "unlimited"), strict=True):
         for method, parts in problem["methods"].items():

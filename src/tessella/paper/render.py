@@ -1,4 +1,4 @@
-"""A document as one HTML page or as Markdown."""
+"""Render a document as one HTML page or as Markdown."""
 
 import base64
 import html
@@ -36,14 +36,14 @@ _VERDICTS = {"met": "held", "held": "held", "MISSED": "missed", "did not hold": 
 
 
 def as_html(blocks: Iterable[Block], figures: Path) -> str:
-    """One page with everything in it.
+    """Return one self-contained HTML page.
 
     Parameters
     ----------
     blocks : iterable of Block
-        What to say; the first heading is the title.
+        The document; the first heading is the title.
     figures : Path
-        The folder of the pictures.
+        The folder of the figures.
     """
     listed = list(blocks)
     title = next(block.text for block in listed if isinstance(block, Heading))
@@ -90,12 +90,12 @@ def _html_cell(text: str) -> str:
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
-    """The same without pictures.
+    """Return the document as Markdown, without figures.
 
     Parameters
     ----------
     blocks : iterable of Block
-        What to say.
+        The document.
     """
     return "\n\n".join(_markdown(block) for block in blocks if not isinstance(block, Figure)) + "\n"
 

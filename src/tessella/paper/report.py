@@ -1,4 +1,4 @@
-"""The files of a run: the page, figures, and every number in JSON and in tidy tables."""
+"""The files of a run: the page, the figures, and all numbers as JSON and as tidy tables."""
 
 import csv
 import json
@@ -21,11 +21,11 @@ def write(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
     Parameters
     ----------
     results : dict
-        The numbers of a run; the same for the same seed.
+        The numbers of a run, which depend only on the seed.
     times : dict
-        Its measured times, which are not.
+        Its measured times, which vary.
     folder : Path
-        Where to; it exists and is empty.
+        An existing, empty folder to write to.
     """
     figures = folder / FIGURES
     figures.mkdir()
@@ -37,7 +37,7 @@ def write(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
 
 
 def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
-    """The numbers that words and tables need: a run without its points, curves and histograms, but with its times.
+    """Return the numbers that text and tables need: a run with its times, without points, curves and histograms.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _rounded(value: Any) -> Any:
 
 
 def paper_page(results: dict[str, Any]) -> str:
-    """docs/paper/measured.md.
+    """Return the text of docs/paper/measured.md.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def paper_page(results: dict[str, Any]) -> str:
 
 
 def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
-    """Every number in tidy tables."""
+    """Write all numbers to tidy tables."""
     problems = results["problems"]
     methods = [(name, method, parts) for name, found in problems.items() for method, parts in found["methods"].items()]
     points = [
@@ -113,7 +113,7 @@ def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) 
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without rows in it: settings as JSON, a recovery with its interval as three numbers."""
+    """Flatten a row: settings become JSON, and a recovery with its interval becomes three numbers."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name == "recovery":

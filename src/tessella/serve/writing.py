@@ -1,4 +1,4 @@
-"""Writing: changes of a store by requests. Those that wait together share one wait for the disk."""
+"""Writing: applies changes from requests to the store. Changes that wait together share one commit."""
 
 import asyncio
 import json
@@ -25,26 +25,27 @@ from tessella.serve.messages import (
     UserOne,
 )
 from tessella.serve.problems import Problem, too_large
+from tessella.serve.reading import item_kind, user_kind
 from tessella.serve.settings import Settings
 from tessella.store import Change, EmptyError, ItemInput, Model, Store, UserInput
 
-MOST_WAITING = 1_000  # changes
-MOST_ROWS = 10_000  # in one change
-SNAPSHOT_EVERY = 300.0  # seconds
+MOST_WAITING = 1_000  # changes in the queue
+MOST_ROWS = 10_000  # rows of one change
+SNAPSHOT_EVERY = 300.0  # seconds between two snapshots
 Made = TypeVar("Made")
 
 
 class Writing:
-    """Takes changes from requests and makes them, several with one commit.
+    """Applies changes from requests, several in one commit.
 
     Parameters
     ----------
     store : Store
-        Open for writing.
+        The store, open for writing.
     settings : Settings
-        Limits.
+        The limits.
     threads : Threads
-        Where publishing runs, which may take long.
+        Run slow work such as publishing.
     """
 
     def __init__(self, store: Store, settings: Settings, threads: Threads) -> None:
@@ -60,7 +61,7 @@ class Writing:
         self._keeper.start()
 
     async def _apply(self, call: Call, change: Change) -> int:
-        """The version after a change, once it is on the disk."""
+        """Queue a change and return the store's version once it is on disk."""
         call.check_time()
         if len(self._waiting) >= MOST_WAITING:
             raise Problem(429, "too many changes are waiting; try again in a second.", {"Retry-After": "1"})
@@ -83,7 +84,7 @@ class Writing:
                 some, self._waiting = self._waiting, []
             try:
                 outcomes: list[int | Exception] = self._store.apply([change for change, _ in some])
-            except Exception as error:  # noqa: BLE001 - every one of them is told
+            except Exception as error:  # noqa: BLE001 - passed on to every change of the batch
                 outcomes = [error] * len(some)
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(_tell, [done for _, done in some], outcomes)
@@ -93,7 +94,7 @@ class Writing:
             self._store.snapshot()
 
     def close(self) -> None:
-        """Make what was accepted, and take no more."""
+        """Apply the accepted changes, then stop."""
         with self._more:
             self._ending = True
             self._more.notify()
@@ -104,12 +105,12 @@ class Writing:
     # Items
 
     async def put_items(self, call: Call) -> Answer:
-        """PUT /v1/items."""
+        """Handle PUT /v1/items."""
         told = self._items_from_arrow(call) if call.content_type == ARROW else call.read(PutItems)
         return await self._put_items(call, told.items, told.generation)
 
     async def put_item(self, call: Call) -> Answer:
-        """PUT /v1/items/{id}."""
+        """Handle PUT /v1/items/{id}."""
         told = call.read(ItemBody)
         one = ItemOne(
             call.params["id"], told.factors, told.like, told.liked_by, told.attributes, told.signals, told.payload
@@ -119,18 +120,20 @@ class Writing:
     async def _put_items(self, call: Call, told: list[ItemOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        kind = _kind(model)
+        kind = item_kind(model)
         made = []
         for one in told:
             ways = [one.factors is not None, one.like is not None, one.liked_by is not None]
             if sum(ways) > 1:
-                raise Problem(422, f"item {one.id!r} has more than one of factors, like and liked_by.")
+                raise Problem(
+                    422, f"item {one.id!r} has more than one of factors, like and liked_by; pass one of them."
+                )
             factors: Any = one.factors
             if one.like is not None:
                 held = model.recommender._edition
                 ids = ids_in(one.like, kind)
                 if not ids:
-                    raise Problem(422, f"item {one.id!r} is to be like no item.")
+                    raise Problem(422, f"item {one.id!r} has an empty like; name at least one item.")
                 factors = held.item_vectors(_checks.ids(ids, None, unique=False, name="like")).mean(axis=0)
             if one.liked_by is not None:
                 recommender = model.recommender
@@ -146,18 +149,18 @@ class Writing:
         return [one for one in ids if model.held is not None and _checks.may_be_id(one) and one in model.held.index]
 
     async def delete_items(self, call: Call) -> Answer:
-        """DELETE /v1/items."""
+        """Handle DELETE /v1/items."""
         told = call.read(Ids)
         return await self._delete(call, "items", told.ids, told.generation)
 
     async def delete_item(self, call: Call) -> Answer:
-        """DELETE /v1/items/{id}."""
+        """Handle DELETE /v1/items/{id}."""
         return await self._delete(call, "items", [call.params["id"]], call.query.get("generation"))
 
     async def _delete(self, call: Call, what: str, given: list[Any], generation: str | None) -> Answer:
         self._check_rows(len(given))
         model = self._store.model(generation)
-        ids = ids_in(given, _kind(model) if what == "items" else _user_kind(model))
+        ids = ids_in(given, item_kind(model) if what == "items" else user_kind(model))
         change = Change(remove_items=ids, generation=model.name)
         if what == "users":
             change = Change(remove_users=ids, generation=model.name)
@@ -166,17 +169,17 @@ class Writing:
 
     def _check_rows(self, n: int) -> None:
         if n > MOST_ROWS:
-            raise too_large("the number of rows", n, MOST_ROWS, "none")
+            raise too_large("the number of rows", n, MOST_ROWS)
 
     # Users
 
     async def put_users(self, call: Call) -> Answer:
-        """PUT /v1/users."""
+        """Handle PUT /v1/users."""
         told = self._users_from_arrow(call) if call.content_type == ARROW else call.read(PutUsers)
         return await self._put_users(call, told.users, told.generation)
 
     async def put_user(self, call: Call) -> Answer:
-        """PUT /v1/users/{id}."""
+        """Handle PUT /v1/users/{id}."""
         told = call.read(UserBody)
         one = UserOne(call.params["id"], told.factors, told.liked, told.seen, told.weights)
         return await self._put_users(call, [one], told.generation)
@@ -184,7 +187,7 @@ class Writing:
     async def _put_users(self, call: Call, told: list[UserOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        items, users = _kind(model), _user_kind(model)
+        items, users = item_kind(model), user_kind(model)
         made = []
         for one in told:
             factors: Any = one.factors
@@ -204,18 +207,18 @@ class Writing:
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
 
     async def delete_users(self, call: Call) -> Answer:
-        """DELETE /v1/users."""
+        """Handle DELETE /v1/users."""
         told = call.read(Ids)
         return await self._delete(call, "users", told.ids, told.generation)
 
     async def delete_user(self, call: Call) -> Answer:
-        """DELETE /v1/users/{id}."""
+        """Handle DELETE /v1/users/{id}."""
         return await self._delete(call, "users", [call.params["id"]], call.query.get("generation"))
 
     # Generations
 
     async def make_generation(self, call: Call) -> Answer:
-        """PUT /v1/generations/{name}."""
+        """Handle PUT /v1/generations/{name}."""
         told = call.read(NewGeneration)
         return await self._of_store(
             call,
@@ -229,15 +232,15 @@ class Writing:
         )
 
     async def publish(self, call: Call) -> Answer:
-        """POST /v1/generations/{name}/publish."""
+        """Handle POST /v1/generations/{name}/publish."""
         return await self._of_store(call, lambda: self._store.publish(name=call.params["name"]))
 
     async def rollback(self, call: Call) -> Answer:
-        """POST /v1/rollback."""
+        """Handle POST /v1/rollback."""
         return await self._of_store(call, self._store.rollback)
 
     async def drop(self, call: Call) -> Answer:
-        """DELETE /v1/generations/{name}."""
+        """Handle DELETE /v1/generations/{name}."""
 
         def work() -> None:
             if call.params["name"] == self._store.live:
@@ -254,7 +257,7 @@ class Writing:
     # Arrow
 
     def _items_from_arrow(self, call: Call) -> PutItems:
-        """Columns id, factors, attributes, signals, payload; structs, or JSON texts."""
+        """Read columns id, factors, attributes, signals and payload; the last three hold structs or JSON."""
         table = arrow_table(call.body)
         generation = (table.schema.metadata or {}).get(b"generation")
         allowed = {"id", "factors", "attributes", "signals", "payload"}
@@ -272,7 +275,9 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
     unknown = next((name for name in table.column_names if name not in allowed), None)
     if unknown is not None or "id" not in table.column_names:
         wrong = "no column 'id'" if unknown is None else f"a column {unknown!r}"
-        raise Problem(422, f"the table has {wrong}, but its columns are {', '.join(sorted(allowed))}.")
+        raise Problem(
+            422, f"the table has {wrong}; its columns may be {', '.join(sorted(allowed))}, and 'id' is required."
+        )
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:
         for name in ("attributes", "signals", "payload"):
@@ -280,7 +285,7 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
                 try:
                     row[name] = json.loads(row[name])
                 except ValueError as error:
-                    raise Problem(422, f"{name} of {row['id']!r} is no JSON: {error}.") from None
+                    raise Problem(422, f"{name} of {row['id']!r} is not valid JSON: {error}.") from None
         if row.get("payload", UNSET) is None:
             del row["payload"]
     return rows
@@ -288,18 +293,9 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
 
 def _tell(futures: list["asyncio.Future[int]"], outcomes: list[int | Exception]) -> None:
     for done, outcome in zip(futures, outcomes, strict=True):
-        if done.done():  # whoever asked has gone
+        if done.done():  # the client has disconnected
             continue
         if isinstance(outcome, Exception):
             done.set_exception(outcome)
         else:
             done.set_result(outcome)
-
-
-def _kind(model: Model) -> str | None:
-    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
-
-
-def _user_kind(model: Model) -> str | None:
-    users = None if model.held is None else model.held._edition.users
-    return None if users is None else users.ids.dtype.kind

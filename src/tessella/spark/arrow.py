@@ -1,6 +1,6 @@
-"""Arrow: batches of ids and vectors as NumPy's arrays.
+"""Arrow: converts batches of ids and vectors to NumPy arrays.
 
-What is wrong with a value is said by the id beside it: a DataFrame has no row numbers.
+A DataFrame has no row numbers, so error messages name the id in the bad row.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from tessella._norms import squared_norms
 from tessella._numbers import LARGEST_NORM, LARGEST_PRODUCT
 from tessella.search.selections import Ids
 
-ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # what columns are called while a job runs
-MISSING = -1
+ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # column names while a job runs
+MISSING = -1  # stands for a missing answer, so it is no id
 
 Items = tuple[NDArray[Any], NDArray[np.float32]]  # ids and factors
 
 
 def id_array(column: Any, name: str) -> NDArray[Any]:
-    """A column of ids: int64, or texts."""
+    """Convert a column of ids to int64 or to strings."""
     refuse_nulls(column, name)
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
@@ -31,24 +31,24 @@ def id_array(column: Any, name: str) -> NDArray[Any]:
 
 
 def refuse_nulls(column: Any, name: str) -> None:
-    """Refuse a column of ids that has none in some row."""
+    """Refuse a column of ids that contains a null."""
     if column.null_count:
-        raise ValueError(f"{name} has an id that is null, but every row needs one.")
+        raise ValueError(f"{name} has a null id, but every row needs an id.")
 
 
 def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None) -> NDArray[np.float32]:
-    """A column of lists of numbers as a matrix with a row for each; float32 is not copied.
+    """Convert a column of lists of numbers to a matrix; float32 is not copied.
 
     Parameters
     ----------
     column : Arrow array of lists
         The vectors.
     ids : Arrow array
-        Whose they are.
+        The ids beside them.
     name : str
-        What sentences call the frame.
+        The name of the frame in error messages.
     n_factors : int, default None
-        How many numbers each must have; None is as many as the first has.
+        How many numbers each vector must have; None takes the length of the first.
     """
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     wanted = n_factors if n_factors is not None else int(lengths[0]) if len(lengths) else 0
@@ -66,7 +66,7 @@ def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None
 
 
 def _same_lengths(lengths: NDArray[Any], wanted: int, ids: Any, name: str, theirs: str) -> None:
-    """Refuse vectors that are missing, or longer or shorter than others."""
+    """Refuse vectors that are missing or of another length."""
     for row in (np.flatnonzero(lengths < 0), np.flatnonzero(lengths != wanted)):
         if len(row):
             who, found = ids[int(row[0])].as_py(), int(lengths[row[0]])
@@ -102,7 +102,7 @@ def refuse_long(factors: NDArray[np.float32], ids: Any, name: str, longest: floa
 
 
 def in_id_order(batches: Iterable[Any], name: str) -> Items:
-    """All ids and vectors of some batches, by ascending id."""
+    """Return the ids and vectors of all batches, sorted by id."""
     parts: list[Items] = []
     for batch in batches:
         width = parts[0][1].shape[1] if parts else None
@@ -130,7 +130,7 @@ def in_id_order(batches: Iterable[Any], name: str) -> Items:
 
 
 def excluded_ids(batch: Any, *, quiet: bool) -> Ids | None:
-    """What each user of a batch must not be answered with, if it has a column that says so."""
+    """Return the ids to exclude for each user of a batch; None if the batch has no such column."""
     if EXCLUDED not in batch.schema.names:
         return None
     lists = batch.column(EXCLUDED)
