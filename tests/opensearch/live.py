@@ -300,7 +300,7 @@ def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client)
         lambda: index.remove([1]),
         lambda: index.update(np.eye(1, 3), [2]),
     ):
-        with pytest.raises(WriteError, match=r"for one: the index is closed\. To repeat the call is safe"):
+        with pytest.raises(WriteError, match=r"among them \d: the index is closed; it is safe to repeat"):
             call()
     client.indices.open(index=place)
     patient = OpenSearchIndex(client, index.name)
