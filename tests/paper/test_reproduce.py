@@ -248,7 +248,7 @@ def test_the_report_opens_with_a_figure_and_a_table(ran, tmp_path):
     (picture,) = [number for number, line in enumerate(lines) if line.startswith("![")]
     table = next(number for number, line in enumerate(lines) if line.startswith("|"))
     assert picture < table < next(number for number, line in enumerate(lines) if line.startswith("## "))
-    assert lines[picture].endswith(f"(images/{document.OPENING_FIGURE.name}.png)")
+    assert lines[picture].endswith(f"(../images/{document.OPENING_FIGURE.name}.png)")
     drawn = plots.draw_opening(json.loads(json.dumps(short)), tmp_path)
     assert (tmp_path / f"{drawn.name}.png").read_bytes().startswith(b"\x89PNG")
 
