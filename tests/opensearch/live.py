@@ -286,7 +286,7 @@ def test_a_blocked_index_is_not_reindexed_and_stays_as_it_was(make, client, bloc
 
 
 def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client):
-    index = make(np.eye(3), PLAIN, timeout=0.2)
+    index = OpenSearchIndex(client, make(np.eye(3), PLAIN).name, timeout=0.2)
     index.add(np.eye(3), [1, 2, 3], refresh=True)
     place = index.stats().index
     client.indices.close(index=place)
@@ -300,7 +300,7 @@ def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client)
         lambda: index.remove([1]),
         lambda: index.update(np.eye(1, 3), [2]),
     ):
-        with pytest.raises(WriteError, match=r"for one: the index is closed\. To repeat the call is safe"):
+        with pytest.raises(WriteError, match=r"among them \d: the index is closed; it is safe to repeat"):
             call()
     client.indices.open(index=place)
     patient = OpenSearchIndex(client, index.name)
@@ -308,7 +308,7 @@ def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client)
 
 
 def test_what_opensearch_refuses_is_said_in_one_sentence(make, client):
-    index = make(np.eye(3), PLAIN, timeout=0.2)
+    index = OpenSearchIndex(client, make(np.eye(3), PLAIN).name, timeout=0.2)
     other = OpenSearchIndex(client, f"{index.name}-other")
     with pytest.raises(
         ClusterError, match=r"^OpenSearch refused a request for the index '.*': unknown setting \[index\.x\]"

@@ -71,7 +71,8 @@ class Cluster:
 
     def health(self, index: str, wanted: str) -> dict[str, Any]:
         """Wait until an index has the wanted health, or the time is up, and return its health."""
-        wait = {"wait_for_status": wanted, "timeout": f"{self.timeout:g}s", "request_timeout": self.timeout + 10}
+        milliseconds = f"{round(1000 * self.timeout)}ms"  # OpenSearch takes no fractions
+        wait = {"wait_for_status": wanted, "timeout": milliseconds, "request_timeout": self.timeout + 10}
         answer = self.client.cluster.health(index=index, params={**wait, "ignore": (_TIMED_OUT,)})
         return dict(answer)
 

@@ -11,9 +11,9 @@ from tessella.paper.methods import Point
 
 BUDGETS = {
     "single": "one table",
-    "work": "as few look-ups and projections as ours",
-    "tables": "as few look-ups as ours",
-    "unlimited": "any number of tables tried",
+    "work": "no more look-ups or projections than ours",
+    "tables": "no more look-ups than ours",
+    "unlimited": "as many tables as we tried",
 }
 
 

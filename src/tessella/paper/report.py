@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tessella.paper import plots
-from tessella.paper.document import Text, document, goal_rows
+from tessella.paper.claims import headline_problems
+from tessella.paper.document import OPENING_FIGURE, Text, document, goal_rows
 from tessella.paper.render import as_html, as_markdown
 
 TABLES = ("points", "matched", "lists", "times", "goals")
@@ -33,7 +34,8 @@ def write(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
     _write_tables(results, times, folder)
-    (folder / "report.html").write_text(as_html(document(results, times, drawn), figures))
+    page = document(results, times, drawn, plots.draw_opening(results, figures))
+    (folder / "report.html").write_text(as_html(page, figures))
 
 
 def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
     times : dict
         Its measured times.
     """
-    problems = {}
+    problems, opening = {}, headline_problems(results)
     for name, problem in results["problems"].items():
         methods: dict[str, Any] = {}
         for method, parts in problem["methods"].items():
@@ -57,6 +59,8 @@ def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
             methods[method] = {"matched": short, "mean_gain_of_ours": parts["mean_gain_of_ours"]}
             if method in ("weighted", "exact"):
                 methods[method]["points"] = parts["points"]
+            if name in opening:
+                methods[method]["frontier"] = parts["frontier"]
         problems[name] = {**problem, "methods": methods}
     rounded: dict[str, Any] = _rounded({**results, "problems": problems, "times": times})
     return rounded
@@ -78,9 +82,9 @@ def paper_page(results: dict[str, Any]) -> str:
     results : dict
         From `summary`.
     """
-    title, *rest = document(results, results["times"])
+    blocks = document(results, results["times"], opening=OPENING_FIGURE)
     source = Text("Written by `docs/make_paper.py` from [paper-results.json](paper-results.json).")
-    return as_markdown([title, source, *rest])
+    return as_markdown([*blocks, source], "../images")
 
 
 def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
