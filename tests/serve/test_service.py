@@ -593,7 +593,8 @@ def test_what_was_accepted_is_finished_before_the_end(tmp_path):
             target=lambda: answers.append(httpx.post(f"{client.base_url}/v1/recommend", json=body, timeout=60))
         )
         thread.start()
-        time.sleep(0.5)
+        while not client.service._threads._busy:
+            time.sleep(0.001)
     thread.join()
     assert answers[0].status_code == 200
     assert len(answers[0].json()["lists"]) == 1000

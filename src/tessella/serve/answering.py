@@ -15,7 +15,20 @@ from tessella._threads import thread_count
 from tessella.recommend.tables import Recommendations
 from tessella.recommend.variety import at_most, diversify
 from tessella.recommender import Recommender
-from tessella.serve.calls import ARROW, JSON, Answer, Call, answer, id_in, id_out, ids_in, ids_out, moment, vectors_of
+from tessella.serve.calls import (
+    ARROW,
+    JSON,
+    Answer,
+    Call,
+    answer,
+    id_in,
+    id_out,
+    ids_in,
+    ids_out,
+    moment,
+    user_kind,
+    vectors_of,
+)
 from tessella.serve.messages import (
     PLAIN,
     RECOMMEND,
@@ -89,7 +102,7 @@ class Answering:
             if k <= self._most_together:
                 call.check_time()
                 model = self._store.model()
-                return await self._together.ask(model, id_in(plain.user, _user_kind(model.recommender)), k)
+                return await self._together.ask(model, id_in(plain.user, user_kind(model)), k)
         asked = RECOMMEND.decode(call.body) if call.content_type == JSON else self._from_arrow(call)
         n = self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
@@ -114,9 +127,9 @@ class Answering:
         k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
         who: Any = None
         if asked.user is not None:
-            who = id_in(asked.user, _user_kind(recommender))
+            who = id_in(asked.user, user_kind(model))
         elif asked.users is not None:
-            who = ids_in(asked.users, _user_kind(recommender))
+            who = ids_in(asked.users, user_kind(model))
         elif asked.vector is not None:
             who = vectors_of([asked.vector], recommender.n_factors)[0]
         elif asked.vectors is not None:
@@ -314,7 +327,7 @@ class Answering:
         recommender = model.recommender
         who: Any = None
         if asked.user is not None:
-            who = id_in(asked.user, _user_kind(recommender))
+            who = id_in(asked.user, user_kind(model))
         elif asked.vector is not None:
             who = vectors_of([asked.vector], recommender.n_factors)[0]
         k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
@@ -394,11 +407,6 @@ def _plain(call: Call) -> Plain | None:
         return PLAIN.decode(call.body)
     except msgspec.DecodeError:
         return None
-
-
-def _user_kind(recommender: Recommender) -> str | None:
-    users = recommender._edition.users
-    return None if users is None else users.ids.dtype.kind
 
 
 def _size(where: Any, most: int) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tessella.recommend import dates
 from tessella.serve.messages import ENCODER, Id
 from tessella.serve.problems import Problem
+from tessella.store import Model
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 SAFE = 2**53  # beyond it, JavaScript cannot represent every integer
@@ -67,6 +68,17 @@ def answer(message: Any, generation: str | None = None, version: int | None = No
     if generation is not None:
         headers = ((b"tessella-generation", generation.encode()), (b"tessella-version", str(version).encode()))
     return Answer(ENCODER.encode(message), headers=headers)
+
+
+def item_kind(model: Model) -> str | None:
+    """Return the dtype kind of the model's item ids, "U" or "i"; None if it has no items."""
+    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
+
+
+def user_kind(model: Model) -> str | None:
+    """Return the dtype kind of the model's user ids, "U" or "i"; None if it has no users."""
+    users = None if model.held is None else model.held._edition.users
+    return None if users is None else users.ids.dtype.kind
 
 
 def ids_in(given: Iterable[Id], kind: str | None) -> list[Id]:

@@ -14,7 +14,7 @@ from tessella.recommend.columns import Boolean, Category, Column, Date, Number, 
 from tessella.recommend.edition import Edition
 from tessella.serve import messages
 from tessella.serve.answering import Threads
-from tessella.serve.calls import Answer, Call, answer, id_in, id_out, ids_in, ids_out
+from tessella.serve.calls import Answer, Call, answer, id_in, id_out, ids_in, ids_out, item_kind, user_kind
 from tessella.serve.counters import STEP, Counters
 from tessella.serve.messages import GenerationInfo
 from tessella.serve.problems import Problem, too_large
@@ -228,17 +228,6 @@ class Reading:
         """Handle GET /v1/traffic."""
         minutes = call.number("minutes", 10, 1, 30)
         return answer(messages.Traffic(STEP, time.time(), self._counters.traffic(minutes)))
-
-
-def item_kind(model: Model) -> str | None:
-    """Return the dtype kind of the model's item ids, "U" or "i"; None if it has no items."""
-    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
-
-
-def user_kind(model: Model) -> str | None:
-    """Return the dtype kind of the model's user ids, "U" or "i"; None if it has no users."""
-    users = None if model.held is None else model.held._edition.users
-    return None if users is None else users.ids.dtype.kind
 
 
 def info(one: Generation) -> GenerationInfo:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tessella import _checks
 from tessella.serve import messages
 from tessella.serve.answering import Threads, arrow_table
-from tessella.serve.calls import ARROW, Answer, Call, answer, id_in, ids_in
+from tessella.serve.calls import ARROW, Answer, Call, answer, id_in, ids_in, item_kind, user_kind
 from tessella.serve.messages import (
     Changed,
     Ids,
@@ -26,7 +26,6 @@ from tessella.serve.messages import (
     UserOne,
 )
 from tessella.serve.problems import Problem, too_large
-from tessella.serve.reading import item_kind, user_kind
 from tessella.serve.settings import Settings
 from tessella.store import Change, EmptyError, ItemInput, Store, UserInput
 
