@@ -9,6 +9,7 @@ import numpy as np
 import tessella as ts
 
 N_PAIRS = 400
+LEAST = 20  # changes, and searches
 
 
 class Stress:
@@ -24,11 +25,11 @@ class Stress:
         self.generation = 1.0
         self.stop = threading.Event()
         self.problems = []
-        self.n_searches = []
+        self.n_searches = {}  # by reader
 
     def read(self, seed):
         rng = np.random.default_rng(seed)
-        version = n_searches = 0
+        version = self.n_searches[seed] = 0
         while not self.stop.is_set():
             pair = 2 * int(rng.integers(N_PAIRS))
             options = {"method": ts.Slots(50)} if rng.random() < 0.3 else self.asked
@@ -41,8 +42,7 @@ class Stress:
             if self.index.version < version:
                 self.problems.append("versions go back")
             version = self.index.version
-            n_searches += 2
-        self.n_searches.append(n_searches)
+            self.n_searches[seed] += 2
 
     def change(self, rng):
         kind = rng.integers(0, 10)
@@ -69,7 +69,9 @@ def stress(seconds, built, asked, n_readers=3):
     for reader in readers:
         reader.start()
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not run.problems:
+    few = True  # on a busy machine, time alone says little
+    while (few or time.monotonic() < until) and not run.problems:
+        few = min(n_changes, sum(run.n_searches.values())) <= LEAST
         run.change(rng)
         n_changes += 1
     run.stop.set()
@@ -77,7 +79,7 @@ def stress(seconds, built, asked, n_readers=3):
         reader.join()
     if len(run.index) != 2 * run.there.sum():
         run.problems.append(f"{len(run.index)} items, but {2 * run.there.sum()} are expected")
-    return run.problems, sum(run.n_searches), n_changes
+    return run.problems, sum(run.n_searches.values()), n_changes
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import scipy.sparse
 from conftest import NATIVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stress import stress
+from stress import LEAST, stress
 
 import tessella as ts
 from tessella._reference.arithmetic import scores_of
@@ -310,8 +310,8 @@ def test_segments_stay_few(rng):
 def test_searches_see_one_version_while_items_change(how):
     problems, n_searches, n_changes = stress(2, how.built, how.asked)
     assert not problems
-    assert n_searches > 20
-    assert n_changes > 20
+    assert n_searches > LEAST
+    assert n_changes > LEAST
 
 
 def test_exact_search_is_an_index_searched_once(rng):
