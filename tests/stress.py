@@ -9,6 +9,7 @@ import numpy as np
 import tessella as ts
 
 N_PAIRS = 400
+PATIENCE = 60  # seconds more, on a machine so busy that there was next to no search or change
 
 
 class Stress:
@@ -17,18 +18,18 @@ class Stress:
     So a search that sees one of a pair without the other, or two generations of factors, has seen half a change.
     """
 
-    def __init__(self, built, asked):
+    def __init__(self, built, asked, n_readers):
         self.index = ts.Index.build(np.full((2 * N_PAIRS, 4), 1.0), **built)
         self.asked = asked
         self.there = np.ones(N_PAIRS, bool)
         self.generation = 1.0
         self.stop = threading.Event()
         self.problems = []
-        self.n_searches = []
+        self.n_searches = [0] * n_readers
 
-    def read(self, seed):
-        rng = np.random.default_rng(seed)
-        version = n_searches = 0
+    def read(self, reader):
+        rng = np.random.default_rng(reader)
+        version = 0
         while not self.stop.is_set():
             pair = 2 * int(rng.integers(N_PAIRS))
             options = {"method": ts.Slots(50)} if rng.random() < 0.3 else self.asked
@@ -41,8 +42,7 @@ class Stress:
             if self.index.version < version:
                 self.problems.append("versions go back")
             version = self.index.version
-            n_searches += 2
-        self.n_searches.append(n_searches)
+            self.n_searches[reader] += 2
 
     def change(self, rng):
         kind = rng.integers(0, 10)
@@ -62,14 +62,20 @@ class Stress:
             self.there[coming] = True
 
 
-def stress(seconds, built, asked, n_readers=3):
-    """What searches saw that no version holds, how many searches there were, and how many changes."""
-    run, rng, n_changes = Stress(built, asked), np.random.default_rng(0), 0
-    readers = [threading.Thread(target=run.read, args=(seed,)) for seed in range(n_readers)]
+def stress(seconds, built, asked, n_readers=3, least=0):
+    """What searches saw that no version holds, how many searches there were, and how many changes.
+
+    Goes on beyond `seconds`, for a while, until there were `least` searches and changes.
+    """
+    run, rng, n_changes = Stress(built, asked, n_readers), np.random.default_rng(0), 0
+    readers = [threading.Thread(target=run.read, args=(reader,)) for reader in range(n_readers)]
     for reader in readers:
         reader.start()
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not run.problems:
+    while not run.problems:
+        late = time.monotonic() - until
+        if late > (0 if min(n_changes, sum(run.n_searches)) >= least else PATIENCE):
+            break
         run.change(rng)
         n_changes += 1
     run.stop.set()
