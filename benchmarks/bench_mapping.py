@@ -1,6 +1,6 @@
-"""Speed and memory of the mapping, as ratios of one run.
+"""Speed and memory of the mapping, as ratios within one run.
 
-Prints each figure beside its goal and appends them to results/mapping.jsonl.
+Prints each figure with its goal, and appends them to results/mapping.jsonl.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 
 import tessella as ts
 
-# What is measured: the call, the call it is compared with, and the most the ratio may be.
+# What is measured: the call, the call it is compared with, and the largest acceptable ratio.
 RATIOS = {
     "SparseMap(Ternary, CounterTree).transform / numpy.sort(numpy.abs(Z), axis=1)": ("transform", "sort", 1.5),
     "DAry(4).tiles / Ternary().tiles": ("DAry(4).tiles", "Ternary().tiles", 8.0),
@@ -26,12 +26,12 @@ MEMORY_GOAL = 1.3
 
 
 def generated(n: int, k: int) -> np.ndarray:
-    """Gaussian factors, float32."""
+    """Generate Gaussian factors in float32."""
     return np.random.default_rng(0).standard_normal((n, k), dtype=np.float32)
 
 
 def time_calls(n: int, k: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds of each call, turn by turn."""
+    """Return the seconds of each call, turn by turn."""
     factors = generated(n, k)
     mapper = ts.SparseMap(ts.Schema(ts.Ternary(), ts.CounterTree()))
     return measure.alternate(
@@ -47,16 +47,16 @@ def time_calls(n: int, k: int, repeats: int) -> dict[str, list[float]]:
 
 
 def peak_bytes() -> int:
-    """The most memory this process has held."""
+    """Return the peak memory of this process."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what a parent held before it started this process
+    if status.exists():  # getrusage would include the memory of the parent before it started this process
         return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def memory_ratio(n: int, k: int, threshold: float) -> float:
-    """Peak memory of one transform beyond what stood before, over the bytes of its result. Run in a fresh process."""
+    """Return the extra peak memory of one transform over the bytes of its result. Run this in a fresh process."""
     factors = generated(n, k)
     mapper = ts.SparseMap(ts.Schema(ts.Ternary(), ts.CounterTree(), threshold=threshold)).fit(factors)
     mapper.transform(factors[:1000])
@@ -78,7 +78,7 @@ def main() -> None:
         print(json.dumps(memory_ratio(options.rows, options.factors, options.memory_at)))
         return
     measure.settle_process()
-    print(f"{options.rows:,} x {options.factors} float32, one thread unless said, {options.repeats} turns")
+    print(f"{options.rows:,} x {options.factors} float32, one thread unless stated, {options.repeats} turns")
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
     seconds = time_calls(options.rows, options.factors, options.repeats)
     figures = {}
@@ -94,7 +94,7 @@ def main() -> None:
         name = f"peak extra memory of transform / the CSR it returns, threshold {threshold}"
         figures[name] = extra
         print(f"{extra:13.2f}  {'':13}  {name}{measure.goal(extra, most=MEMORY_GOAL)}")
-    print("rows a second, to read and not to compare between machines:")
+    print("rows per second, not comparable between machines:")
     for name, taken in seconds.items():
         print(f"{options.rows / min(taken):13,.0f}  {name}")
     measure.record("mapping", {"rows": options.rows, "factors": options.factors, "figures": figures})

@@ -1,7 +1,7 @@
-"""Recall, throughput and latency of slots search in a cluster of OpenSearch, beside slots search in one process.
+"""Recall, throughput and latency of slots search in an OpenSearch cluster, compared with slots search in one process.
 
-Starts three nodes on this machine (opensearch_cluster.py says how to use others), stores items in three shards with a
-replica each, and asks the same queries by each setting, by scoring all items on the shards, and in this process. Prints
+Starts three nodes on this machine (opensearch_cluster.py says how to use others) and stores items in three shards with
+a replica each. Runs the same queries with each setting, by scoring all items on the shards, and in this process. Prints
 the figures and appends them to results/opensearch.jsonl. All nodes and the client share this machine's CPUs.
 """
 
@@ -29,8 +29,8 @@ from tessella.search.recall import recall
 SHARDS, REPLICAS, K = 3, 1, 10
 SETTINGS = {"fast": {"budget": 100, "max_slots": 12}, "thorough": {"budget": 400, "max_slots": 24}}
 SMALL, LARGE = "gowalla-als-alpha20-k64", "gowalla-x-als-1m"
-STATS_SECONDS = 11  # after which OpenSearch knows how large its files are
-LEASE_SECONDS = 60  # after which merges drop what copies needed to catch up
+STATS_SECONDS = 11  # after this time, OpenSearch's statistics show the size of its files
+LEASE_SECONDS = 60  # after this time, merges drop the history that replicas need to catch up
 WARM_ROUNDS, ROUNDS = 5, 5
 ALL_SCORED = 20  # queries for which all items are scored
 
@@ -38,11 +38,11 @@ Ask: TypeAlias = Callable[[np.ndarray], ts.SearchResult]
 
 
 def main() -> None:
-    """Measure each set of factors that is asked for and there."""
+    """Measure each requested set of factors that is available."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[SMALL], help=f"sets of learned factors, such as {LARGE}")
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--single", type=int, default=300, help="queries that are asked one by one")
+    parser.add_argument("--single", type=int, default=300, help="number of queries that are run one by one")
     asked = parser.parse_args()
     measure.settle_process()
     missing = [name for name in asked.names if name not in sets.learned_names()]
@@ -58,7 +58,7 @@ def main() -> None:
 def measured(
     client: OpenSearch, cluster: opensearch_cluster.Cluster | None, name: str, factors: sets.Factors, n_single: int
 ) -> dict[str, object]:
-    """Figures of one set of factors."""
+    """Return the figures of one set of factors."""
     items, users = (part.astype(np.float32) for part in factors)
     index = OpenSearchIndex(client, f"bench-{name}", timeout=600)
     with contextlib.suppress(ValueError):
@@ -81,7 +81,7 @@ def measured(
         print(f"  {setting:<9} {method!s:<30} {shown(found[setting])}; recall in one process {own:.4f}")
     print(f"  {'exact':<9} {'all items, on the shards':<30} {shown(found['exact'])}")
     fresh, merged = sizes(client, index)
-    print(f"  {stored:,.0f} items a second stored; {fresh:,.0f} bytes an item on disk, {merged:,.0f} once merged, "
+    print(f"  {stored:,.0f} items a second stored; {fresh:,.0f} bytes per item on disk, {merged:,.0f} once merged, "
           "without the replica")  # fmt: skip
     index.drop()
     return {
@@ -97,9 +97,9 @@ def timed(
     true: np.ndarray,
     cluster: opensearch_cluster.Cluster | None,
 ) -> dict[str, dict[str, float | None]]:
-    """Recall, queries a second in one call, time of single ones, and CPU time of the nodes for a query.
+    """Return recall, queries per second in one call, times of single queries, and the nodes' CPU time per query.
 
-    Calls take turns. The first rounds do not count: until then the nodes compile what they run.
+    Calls take turns. The first rounds do not count, because the nodes still compile their code.
     """
     seconds, spent = ({name: [] for name in calls} for _ in range(2))
     answers = {}
@@ -128,7 +128,7 @@ def timed(
 
 
 def sizes(client: OpenSearch, index: OpenSearchIndex) -> tuple[float, float]:
-    """Bytes of an item on disk: as items were stored, and when segments are merged."""
+    """Return the bytes per item on disk, before and after segments are merged."""
     client.indices.flush(index=index.name)
     time.sleep(LEASE_SECONDS)
     before = index.stats()
@@ -140,7 +140,7 @@ def sizes(client: OpenSearch, index: OpenSearchIndex) -> tuple[float, float]:
 
 
 def shown(row: dict[str, float | None]) -> str:
-    """A row of figures."""
+    """Format a row of figures."""
     spent = "" if row["node_cpu_ms"] is None else f", {row['node_cpu_ms']:.1f} ms of the nodes' CPUs each"
     return (
         f"recall {row['recall']:.4f}, {row['queries_per_second']:>5,.0f} queries/s{spent}; one by one "
@@ -149,7 +149,7 @@ def shown(row: dict[str, float | None]) -> str:
 
 
 def cpu_seconds(cluster: opensearch_cluster.Cluster | None) -> float:
-    """CPU time that the nodes have used so far, where they are ours."""
+    """Return the CPU time that the nodes have used so far, if we started them."""
     if cluster is None:
         return 0.0
     ticks = 0

@@ -1,7 +1,7 @@
-"""tessella against every peer that is installed, in one run: see benchmarks/README.md.
+"""tessella against every installed peer, in one run; see benchmarks/README.md.
 
-Learned factors are read from factors/ in the folder that TESSELLA_DATA names (or ../shared/data); sets that are not
-there are left out. Appends to results/peers.jsonl and draws the curves.
+Learned factors are read from factors/ in the folder named in TESSELLA_DATA (or ../shared/data); missing sets are
+skipped. Appends to results/peers.jsonl and draws the curves.
 """
 
 import argparse
@@ -54,13 +54,13 @@ SCALE = (
     "gowalla-bpr-k64",
     "gowalla-x-bpr-1m",
     4.0,
-)  # a set, the same kind at scale, and how much longer a query may take
+)  # a set, a large set of the same kind, and how much longer a query may take
 LATENCY_GOALS = {"gowalla-bpr-k64": 1.0, "gowalla-x-bpr-1m": 1.0}  # elsewhere 0.7
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 
 
 class Size:
-    """How large and how often: a full run, or a quick one that only shows that everything works."""
+    """Sizes and repetitions: a full run, or a quick one that only shows that everything works."""
 
     def __init__(self, *, quick: bool, out: Path | None = None) -> None:
         self.quick = quick
@@ -84,32 +84,32 @@ class Size:
         return {name: factors for name, factors in found.items() if only in name}
 
     def learned(self, names: Iterable[str], only: str) -> list[str]:
-        """Those of some sets of learned factors that are there; says which are not."""
+        """Return the sets of learned factors that are available; print which are not."""
         wanted = [name for name in names if only in name]
         there = sets.learned_names()
         for name in wanted:
             if name not in there:
                 hint = f"it is not in {sets.DATA / 'factors'}" if name in sets.LEARNED else "make learned makes it"
-                print(f"{name} is left out: {hint}")
+                print(f"{name} is skipped: {hint}")
         found = [name for name in wanted if name in there]
         return found[:: max(1, len(found) - 1)] if self.quick else found  # the first and the last show that it works
 
 
 def entrants(n_items: int, *, slow_peers: bool) -> list[Family]:
-    """Peers that take part on a set of this size; says which do not, and why."""
+    """Return the peers that take part on a set of this size; print which do not, and why."""
     taking_part = []
     for family in peers.FAMILIES:
         if not family.installed:
-            print(f"  {family.name} is left out: {family.package} is not installed")
+            print(f"  {family.name} is skipped: {family.package} is not installed")
         elif family.slow_to_build and n_items > 200_000 and not slow_peers:
-            print(f"  {family.name} is left out: it builds for many minutes here; --slow-peers lets it take part")
+            print(f"  {family.name} is skipped: it would take many minutes to build; --slow-peers includes it")
         else:
             taking_part.append(family)
     return taking_part
 
 
 def run_set(name: str, factors: sets.Factors, size: Size, options: argparse.Namespace) -> float | None:
-    """The race over one set, single queries, and memory; gives our seconds a query at 0.95, on one thread."""
+    """Measure the race over one set, single queries and memory; return our seconds per query at 0.95, one thread."""
     start = time.perf_counter()
     course = Course.over(name, factors)
     print(f"\n{course.title}")
@@ -152,7 +152,7 @@ def single_queries(course: Course, points: Sweep, own: list[str], theirs: list[s
             taken = measure.latencies({name: lambda user, method=point.method: method.single(user, race.K)
                                        for name, point in trials.items()}, users[:20])  # fmt: skip
             chosen[family] = trials[min(trials, key=lambda name: np.median(taken[name]))]
-    quick = {family: point for family, point in chosen.items() if point.speed > 100}  # the others take their time
+    quick = {family: point for family, point in chosen.items() if point.speed > 100}  # the others would take too long
     asked = np.resize(users, (1000, users.shape[1]))
     calls = {family: lambda user, method=point.method: method.single(user, race.K) for family, point in quick.items()}
     measure.latencies(calls, asked[:50])
@@ -174,9 +174,9 @@ def single_queries(course: Course, points: Sweep, own: list[str], theirs: list[s
 
 
 def memory(course: Course, points: Sweep) -> dict[str, object]:
-    """Print and return bytes an item of every library's index, factors included."""
+    """Print and return the bytes per item of every library's index, factors included."""
     found: dict[str, object] = {}
-    print(f"  bytes an item, factors ({course.factors.items.itemsize * course.factors.items.shape[1]}) included")
+    print(f"  bytes per item, factors ({course.factors.items.itemsize * course.factors.items.shape[1]}) included")
     for family in points.families():
         built = next(point.method.built for point in points.points if point.method.family == family)
         each = built.n_bytes() / len(course.factors.items)
@@ -188,12 +188,12 @@ def memory(course: Course, points: Sweep) -> dict[str, object]:
 def main() -> None:
     """Measure, print, record and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names hold this")
+    parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names contain this")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"what to measure, of {','.join(PARTS)}")
-    parser.add_argument("--k", default="100,500", help="how many answers the part depth asks for (default: 100,500)")
-    parser.add_argument("--threads", type=int, default=_threads.thread_count(None), help="how many 'all cores' are")
+    parser.add_argument("--k", default="100,500", help="the values of k for the part depth (default: 100,500)")
+    parser.add_argument("--threads", type=int, default=_threads.thread_count(None), help="threads of 'all cores'")
     parser.add_argument("--quick", action="store_true", help="small sets, few turns: shows only that it works")
-    parser.add_argument("--slow-peers", action="store_true", help="let graphs be built over a million items")
+    parser.add_argument("--slow-peers", action="store_true", help="include graphs over a million items")
     parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")
     options = parser.parse_args()
     options.parts = options.parts.split(",")
@@ -201,7 +201,7 @@ def main() -> None:
     if unknown := set(options.parts) - set(PARTS):
         sys.exit(f"There is no part {min(unknown)!r}; parts are {', '.join(PARTS)}.")
     measure.settle_process()
-    sys.stdout.reconfigure(line_buffering=True)  # a log shows how far it is
+    sys.stdout.reconfigure(line_buffering=True)  # so that a log shows the progress
     size = Size(quick=options.quick, out=options.out)
     start = time.perf_counter()
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))
@@ -213,7 +213,7 @@ def main() -> None:
         small, large, most = SCALE
         if taken.get(small) and taken.get(large):
             ratio = taken[large] / taken[small]
-            print(f"\n{large} over {small}: {ratio:.2f} times the time a query{measure.goal(ratio, most=most)}")
+            print(f"\n{large} over {small}: {ratio:.2f} times the time per query{measure.goal(ratio, most=most)}")
             measure.record(
                 "peers", {"part": "scale", "sets": [large, small], "ratio": ratio, "goal": most}, size.folder
             )

@@ -1,7 +1,7 @@
-"""What a recommender adds to a search, and what that costs, in one run on one thread: see benchmarks/README.md.
+"""The cost of what a recommender adds to a search, in one run on one thread; see benchmarks/README.md.
 
-Learned factors and what users have seen are read from the folder that TESSELLA_DATA names (or ../shared/data); sets
-that are not there are left out. Attributes and signals are generated. Appends to results/recommend.jsonl.
+Learned factors and seen items are read from the folder named in TESSELLA_DATA (or ../shared/data); missing sets are
+skipped. Attributes and signals are generated. Appends to results/recommend.jsonl.
 """
 
 import argparse
@@ -25,10 +25,10 @@ import tessella as ts
 from tessella import _threads
 from tessella.paper import tie_aware_recall
 
-SHELVES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01, "thousandth": 0.001}  # the rest has others, of skewed sizes
+SHELVES = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01, "thousandth": 0.001}  # the other shelves have skewed sizes
 FLAT_GOALS = {"half": 1.0, "tenth": 1.0, "hundredth": 0.7, "thousandth": 0.7}
 SEEN_GOAL, BOOST_GOAL, PAGE_GOAL = 0.8, 0.7, 2.0
-BOOSTS = (0.05, 0.1, 0.2)  # of what the median user's tenth item scores: what the newest item gains
+BOOSTS = (0.05, 0.1, 0.2)  # what the newest item gains, relative to the score of the median user's tenth item
 HALF_LIFE, OLDEST, NOW = 30 * 86_400, 365 * 86_400, 1.7e9
 N_LIKES, FOLD_IN_GOAL = 50, 0.3
 N_PAGES, N_READERS = 10, 200
@@ -39,7 +39,7 @@ Figures = Iterator[dict[str, object]]
 
 @dataclass(frozen=True)
 class Case:
-    """A set with all its users, those who are asked, and what they have seen."""
+    """A set with all its users, the users to query, and what they have seen."""
 
     name: str
     factors: sets.Factors
@@ -49,7 +49,7 @@ class Case:
 
     @classmethod
     def of(cls, name: str, n_users: int, n_items: int | None, turns: int) -> "Case":
-        """A learned set, with all or some of its items."""
+        """Load a learned set, with all or some of its items."""
         items, users = sets.learned(name)
         seen = sets.seen(name)
         kept = sets.sampled_items(len(items), n_items)
@@ -58,11 +58,11 @@ class Case:
 
     @property
     def queries(self) -> np.ndarray:
-        """Factors of those who are asked."""
+        """The factors of the users to query."""
         return np.ascontiguousarray(self.factors.users[self.asked])
 
     def attributes(self) -> dict[str, np.ndarray]:
-        """On which shelf each item is."""
+        """Return the shelf of each item."""
         rng, n = np.random.default_rng(0), len(self.factors.items)
         rest = (1 + np.arange(50)) ** -1.0
         shares = np.concatenate([list(SHELVES.values()), (1 - sum(SHELVES.values())) * rest / rest.sum()])
@@ -71,12 +71,12 @@ class Case:
         return {"shelf": names[np.searchsorted(bounds, rng.permutation(n), side="right").clip(max=len(names) - 1)]}
 
     def ages(self) -> np.ndarray:
-        """Seconds since each item came: most are old."""
+        """Return the age of each item in seconds; most are old."""
         return OLDEST * np.sqrt(np.random.default_rng(1).random(len(self.factors.items)))
 
     def truth(self, *, n: int = K, added: np.ndarray | None = None, unseen: bool = True, allowed: Any = slice(None)
               ) -> np.ndarray:  # fmt: skip
-        """The true scores, highest first, by brute force, of those who are asked."""
+        """Return the true scores of the queried users, highest first, by brute force."""
         items, best = self.factors.items.astype(np.float64), []
         for first in range(0, len(self.asked), 200):
             some = self.asked[first : first + 200]
@@ -90,7 +90,7 @@ class Case:
         return np.concatenate(best)
 
     def recall(self, ids: np.ndarray, true: np.ndarray, added: np.ndarray | None = None) -> float:
-        """Tie-aware recall of lists for the first of those who are asked, by scores in float64."""
+        """Return the tie-aware recall of lists for the first queried users, by scores in float64."""
         scores = measure.exact_scores(ids, self.factors.items, self.queries[: len(ids)])
         if added is not None:
             scores += np.where(ids >= 0, added[ids], 0)
@@ -98,7 +98,7 @@ class Case:
 
 
 def unseen(case: Case, model: ts.Recommender) -> Figures:
-    """Recommend to users, without what they have seen, over a search with their vectors."""
+    """Compare `recommend` for users, without seen items, with a search by their vectors."""
     index, queries, asked = model.index, case.queries, case.asked
     calls: dict[str, Callable[[], ts.SearchResult]] = {
         "search": lambda: index.search(queries, K, threads=1),
@@ -121,7 +121,7 @@ def unseen(case: Case, model: ts.Recommender) -> Figures:
 
 
 def boosted(case: Case, plain: ts.Recommender) -> Figures:
-    """Recommend with one boost, over a search in an index that has no signal."""
+    """Compare `recommend` with one boost with a search in an index without the signal."""
     ages = case.ages()
     signal = ts.Decaying(NOW - ages, half_life=HALF_LIFE)
     model = ts.Recommender.build(*case.factors, seen=case.seen, signals={"fresh": signal})
@@ -147,9 +147,9 @@ def boosted(case: Case, plain: ts.Recommender) -> Figures:
 
 
 def narrowed(case: Case, model: ts.Recommender) -> Figures:
-    """Recommend where a condition holds: over faiss Flat built of just these items, and over IVF with a selector."""
+    """Compare `recommend` under a condition with faiss Flat over just these items, and with IVF with a selector."""
     if not peers.FLAT.installed:
-        print("  where is left out: faiss is not installed")
+        print("  where is skipped: faiss is not installed")
         return
     import faiss  # noqa: PLC0415
     from peers import faiss_threads  # noqa: PLC0415
@@ -186,7 +186,7 @@ def narrowed(case: Case, model: ts.Recommender) -> Figures:
 
 
 def folded_in(case: Case, model: ts.Recommender) -> Figures:
-    """Fold in somebody who likes fifty items."""
+    """Fold in a user who likes fifty items."""
     items, rng = case.factors.items, np.random.default_rng(0)
     likes = [rng.choice(len(items), N_LIKES, replace=False) for _ in range(10 * case.turns + 20)]
     seconds, found = [], []
@@ -203,14 +203,14 @@ def folded_in(case: Case, model: ts.Recommender) -> Figures:
 
 
 def least_squares(items: np.ndarray, liked: np.ndarray, regularization: float, alpha: float) -> np.ndarray:
-    """One step of implicit's ALS, with a confidence of `alpha` for each item liked."""
+    """Compute one step of implicit's ALS, with a confidence of `alpha` for each liked item."""
     wide, own = items.astype(np.float64), items[liked].astype(np.float64)
     matrix = wide.T @ wide + (alpha - 1) * own.T @ own + regularization * np.eye(items.shape[1])
     return np.linalg.solve(matrix, alpha * own.sum(axis=0))
 
 
 def paged(case: Case, model: ts.Recommender) -> Figures:
-    """The tenth page over the first, cursors read and written: for one user after another, and for many in a call."""
+    """Compare the tenth page with the first, with cursors: for users one by one, and for many in one call."""
     readers = case.asked[:N_READERS].tolist()
     true = case.truth(n=N_PAGES * K)[: len(readers)]
 
@@ -239,9 +239,9 @@ def paged(case: Case, model: ts.Recommender) -> Figures:
     for how in ("one by one", "together"):
         ratio = measure.median_ratio(seconds, f"tenth, {how}", f"first, {how}")
         took = 1e6 * float(np.median(seconds[f"first, {how}"])) / len(readers)
-        wanted = PAGE_GOAL if how == "one by one" else None  # who asks for many together asks for a larger k
+        wanted = PAGE_GOAL if how == "one by one" else None  # with many users per call, a larger k is the better way
         print(f"  page {N_PAGES} over page 1, {len(readers)} users {how}: {ratio:.2f}"
-              f"{measure.goal(ratio, most=wanted)}, page 1 takes {took:.0f} us a user; "
+              f"{measure.goal(ratio, most=wanted)}, page 1 takes {took:.0f} us per user; "
               f"recall of all pages joined {got:.4f}")  # fmt: skip
         yield {"part": "pages", "how": how, "ratio": ratio, "goal": wanted, "first_microseconds": took, "recall": got}
 
@@ -251,7 +251,7 @@ EVERYONE = "everyone"
 
 
 def measured(case: Case, parts: list[str]) -> Figures:
-    """Figures of some parts on a set."""
+    """Return the figures of some parts on a set."""
     model = ts.Recommender.build(*case.factors, seen=case.seen, attributes=case.attributes())
     print(f"\n{case.name}: {len(case.factors.items):,} items, {len(case.asked):,} users asked of "
           f"{len(case.factors.users):,}, k = {K}, one thread")  # fmt: skip
@@ -263,7 +263,7 @@ def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = [*PARTS, EVERYONE]
-    parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names hold this")
+    parser.add_argument("--only", default="", metavar="SET", help="measure only sets whose names contain this")
     parser.add_argument("--parts", default=",".join(every), help=f"what to measure, of {','.join(every)}")
     parser.add_argument("--quick", action="store_true", help="small sets, few turns: shows only that it works")
     parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")
@@ -283,12 +283,12 @@ def main() -> None:
         if options.only not in name or not set(parts) & set(PARTS):
             continue
         if name not in sets.learned_names() or sets.seen(name) is None:
-            print(f"{name} is left out: it is not in {sets.DATA}")
+            print(f"{name} is skipped: it is not in {sets.DATA}")
             continue
         for figures in measured(Case.of(name, n_users, n_items, turns), parts):
             measure.record("recommend", figures, folder)
     if EVERYONE in parts and not peers.IMPLICIT.installed:
-        print("\neveryone is left out: implicit is not installed")
+        print("\neveryone is skipped: implicit is not installed")
     elif EVERYONE in parts:
         from all_users_implicit import everyone  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""One machine, further: build, save, load, search and answer all users over ten million items; see docs/scale.md.
+"""Ten million items on one machine: build, save, load, search and answer all users; see docs/guides/scale.md.
 
-Factors are generated in blocks and kept in the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-bench).
-Every step runs in a process of its own. Prints a table and, for ten million items, appends to results/scale.jsonl.
+Factors are generated in blocks and kept in the folder named in TESSELLA_BENCH_CACHE (or ~/.cache/tessella-bench).
+Every step runs in its own process. Prints a table and, for ten million items, appends to results/scale.jsonl.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from tessella.datasets import _RECIPES, _cooked
 
 N_ITEMS, WIDTH, K = 10_000_000, 64, 10
 BLOCK = 500_000  # items generated at once
-ASKED, CHECKED = 2_000, 40  # users of a call, and of those whose answers are held against brute force
-MEMORY_GOAL = 1.6  # of the factors, beside them
+ASKED, CHECKED = 2_000, 40  # users per call, and how many of them are checked against brute force
+MEMORY_GOAL = 1.6  # times the factors' memory, in addition to the factors
 
 
 def generated(n_items: int, n_users: int, folder: Path) -> None:
-    """Write items.npy and users.npy, unless they are there."""
+    """Write items.npy and users.npy, unless they exist."""
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "users.npy").exists():
         return
@@ -42,17 +42,19 @@ def generated(n_items: int, n_users: int, folder: Path) -> None:
     np.save(folder / "users.npy", _cooked(_RECIPES["als"], [0, n_users], WIDTH, np.random.default_rng(0).spawn(3))[1])
 
 
-def build(folder: str, method: str, out: str) -> dict[str, float]:
+def build(folder: str, method: str, out: str) -> dict[str, object]:
     """Build an index and save it."""
     factors = np.load(Path(folder) / "items.npy")
-    ts.Index.build(factors[:100], method="exact")  # loads what is loaded once
+    ts.Index.build(factors[:100], method="exact")  # loads modules before memory is measured
     before, start = memory_worker.forget_peak(), time.perf_counter()
     index = ts.Index.build(factors, method=method)
     built = time.perf_counter()
     grown = memory_worker.peak() - before
     index.save(out, overwrite=True)
-    return {"memory": grown / factors.nbytes, "kept": index.nbytes / factors.nbytes, "seconds": built - start,
-            "save_seconds": time.perf_counter() - built, "file": Path(out).stat().st_size}  # fmt: skip
+    parts = {part: size / len(factors) for part, size in index.memory.items()}
+    return {"memory": grown / factors.nbytes, "kept": index.nbytes / factors.nbytes, "bytes_per_item": parts,
+            "seconds": built - start, "save_seconds": time.perf_counter() - built,
+            "file": Path(out).stat().st_size}  # fmt: skip
 
 
 def search(folder: str, path: str) -> dict[str, object]:
@@ -75,7 +77,7 @@ def search(folder: str, path: str) -> dict[str, object]:
 
 
 def everyone(folder: str, path: str) -> dict[str, float]:
-    """The top k of all users, into a folder."""
+    """Write the top k of all users to a folder."""
     users = np.load(Path(folder) / "users.npy", mmap_mode="r")
     index = ts.Index.load(path, mmap=True)
     before, start = memory_worker.forget_peak(), time.perf_counter()
@@ -86,7 +88,7 @@ def everyone(folder: str, path: str) -> dict[str, float]:
 
 
 def _best_scores(path: Path, users: np.ndarray) -> np.ndarray:
-    """The best scores by brute force, a block of items at a time."""
+    """Return the best scores by brute force, block by block."""
     items = np.load(path, mmap_mode="r")
     best = np.full((len(users), K), -np.inf, np.float32)
     for first in range(0, len(items), BLOCK):
@@ -96,7 +98,7 @@ def _best_scores(path: Path, users: np.ndarray) -> np.ndarray:
 
 
 def ask(step: str, *arguments: object) -> dict:
-    """Run a step in a process of its own."""
+    """Run a step in its own process."""
     called = [sys.executable, __file__, "--step", step, *map(str, arguments)]
     ran = subprocess.run(called, capture_output=True, text=True, check=False)
     if ran.returncode:
@@ -126,14 +128,16 @@ def main() -> None:
                    "everyone": ask("everyone", folder, path)}  # fmt: skip
         made, found, job = figures.values()
         print(f"\nbuilt with method={method!r}")
-        print(f"  build    {made['seconds']:.0f} s, peak beside the factors {made['memory']:.2f} of them"
+        print(f"  build    {made['seconds']:.0f} s, extra peak memory {made['memory']:.2f} of the factors'"
               f"{measure.goal(made['memory'], most=MEMORY_GOAL)}, kept {made['kept']:.2f}")  # fmt: skip
+        parts = ", ".join(f"{part} {size:.1f}" for part, size in made["bytes_per_item"].items())
+        print(f"  kept     {sum(made['bytes_per_item'].values()):.1f} bytes per item: {parts}")
         print(f"  save     {made['save_seconds']:.0f} s, {made['file'] / 1e9:.2f} GB")
         print(f"  load     {found['load_seconds']:.1f} s by mmap")
         print(f"  search   {found['method']}: {found['planned']:,.0f} queries/s, recall {found['recall']:.4f}; "
               f"exact {found['exact']:,.0f}, recall 1; a single query {found['one_us']:,.0f} us")  # fmt: skip
         print(f"  everyone {job['users'] / job['seconds']:,.0f} users/s, {job['users']:,} users in "
-              f"{job['seconds']:.0f} s, {job['grown'] / 1e6:.0f} MB beside the index")  # fmt: skip
+              f"{job['seconds']:.0f} s, {job['grown'] / 1e6:.0f} MB more than the index")  # fmt: skip
         if options.items == N_ITEMS:
             measure.record("scale", {"items": options.items, "method": method, **figures})
 

@@ -1,7 +1,7 @@
-"""What the service costs beside applications that do nothing, in one run: see benchmarks/README.md.
+"""The cost of the service compared with applications that do nothing, in one run; see benchmarks/README.md.
 
-All run under uvicorn with the same settings, one process each, and are asked by wrk over loopback. Appends to
-results/serve.jsonl. Needs wrk, which Debian has as a package.
+All run under uvicorn with the same settings, one process each, and get their load from wrk over loopback. Appends to
+results/serve.jsonl. Needs wrk, which is a Debian package.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tessella.store import Store
 BARE_GOAL, STARLETTE_GOAL, SLOW_GOAL, CHURN_GOAL = 0.5, 0.75, 5.0, 0.7
 PORT = 18_080
 N_USERS, N_SEEN = 10_000, 50
-REPLACED, AT_ONCE = 1_000, 20  # items a second, and in one request
+REPLACED, AT_ONCE = 1_000, 20  # items per second, and per request
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 ASK = """
 math.randomseed(7)
@@ -46,7 +46,7 @@ end
 
 @contextmanager
 def serving(name: str, store: Path, *, granian: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """An application in a process of its own, once it answers."""
+    """Run an application in its own process, and wait until it answers."""
     environment = os.environ | {"TESSELLA_BENCH_APP": name, "TESSELLA_BENCH_STORE": str(store)}
     command = [sys.executable, str(Path(__file__).with_name("serve_apps.py")), str(PORT)]
     if granian:
@@ -66,7 +66,7 @@ def serving(name: str, store: Path, *, granian: bool = False) -> Iterator[subpro
 
 
 def asked(user: int = 1) -> float | None:
-    """Seconds of one request; None if there was no answer."""
+    """Return the seconds of one request; None if there was no answer."""
     body = json.dumps({"user": user}).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{PORT}/v1/recommend", body, {"Content-Type": "application/json"}
@@ -81,7 +81,7 @@ def asked(user: int = 1) -> float | None:
 
 
 def wrk(seconds: float, script: Path, connections: int = 32) -> dict[str, float]:
-    """Requests a second, and latencies in milliseconds."""
+    """Return requests per second, and latencies in milliseconds."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "30s", "--latency", "-s", str(script),
                f"http://127.0.0.1:{PORT}/v1/recommend"]  # fmt: skip
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -102,7 +102,7 @@ def wrk(seconds: float, script: Path, connections: int = 32) -> dict[str, float]
 
 
 def figures() -> dict[str, int]:
-    """Answers by status, as the service counts them."""
+    """Return the number of answers by status, from the service's metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found = re.findall(r'tessella_requests_total\{route="POST /v1/recommend",status="(\w+)"\} ([\d.e+]+)', text)
@@ -114,13 +114,13 @@ def figures() -> dict[str, int]:
 
 
 def memory(process: subprocess.Popen[bytes]) -> float:
-    """Resident MiB of a process."""
+    """Return the resident memory of a process in MiB."""
     text = Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024
 
 
 def races(store: Path, script: Path, options: argparse.Namespace) -> dict[str, object]:
-    """The service and the applications that do nothing, in turns."""
+    """Measure the service and the applications that do nothing, in turns."""
     found: dict[str, list[dict[str, float]]] = {"service": [], "bare": [], "starlette": []}
     for turn in range(options.turns):
         for name, listed in found.items():
@@ -147,7 +147,7 @@ def races(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
 
 
 def by_granian(store: Path, script: Path, options: argparse.Namespace) -> dict[str, object]:
-    """The same applications under Granian, beside uvicorn."""
+    """Measure the applications under Granian instead of uvicorn."""
     found = {}
     for name in ("service", "bare"):
         with serving(name, store, granian=True):
@@ -161,7 +161,7 @@ def by_granian(store: Path, script: Path, options: argparse.Namespace) -> dict[s
 
 
 def churn(store: Path, script: Path, options: argparse.Namespace) -> dict[str, object]:
-    """Requests a second while items are replaced, over those of a quiet service, in turns."""
+    """Measure requests per second while items are replaced, relative to an idle service, in turns."""
     quiet, busy, rates = [], [], []
     with serving("service", store):
         wrk(1, script)
@@ -189,7 +189,7 @@ def churn(store: Path, script: Path, options: argparse.Namespace) -> dict[str, o
 
 
 def replace(seconds: float, n_items: int, width: int) -> None:
-    """Replace items at a steady pace over HTTP, and print how many a second were acknowledged."""
+    """Replace items at a steady pace over HTTP, and print how many per second were acknowledged."""
     rng = np.random.default_rng(1)
     bodies = []
     for _ in range(50):
@@ -223,7 +223,7 @@ def replace(seconds: float, n_items: int, width: int) -> None:
 
 
 def overload(store: Path, script: Path, options: argparse.Namespace) -> dict[str, object]:
-    """Twice as many connections as make answers wait until some are sent away, and then a second of rest."""
+    """Open twice as many connections as the service accepts before it rejects requests, then rest for a second."""
     with serving("service", store) as process:
         wrk(1, script)
         usual = wrk(5, script)
@@ -243,7 +243,7 @@ def overload(store: Path, script: Path, options: argparse.Namespace) -> dict[str
     back = after["per_second"] / usual["per_second"]
     print(
         f"{options.overload:g} s with {connections:,} connections: {counts.get('200', 0):,} answers, "
-        f"{counts.get('429', 0):,} sent away, {sum(wrong.values()):,} other errors"
+        f"{counts.get('429', 0):,} rejected, {sum(wrong.values()):,} other errors"
         f"{measure.goal(sum(wrong.values()), most=0)}; broken connections {under['broken']:.0f}; "
         f"memory {sizes[0]:.0f} MiB, {grown:+.1%}; a second later {back:.2f} of the usual speed"
     )
@@ -252,22 +252,22 @@ def overload(store: Path, script: Path, options: argparse.Namespace) -> dict[str
 
 
 def main() -> None:
-    """Measure all of it."""
+    """Measure everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of one run of wrk")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of one run of wrk")
     parser.add_argument("--overload", type=float, default=600.0, help="seconds of overload")
     parser.add_argument("--parts", default="race,granian,churn,overload")
-    parser.add_argument("--quick", action="store_true", help="small sizes, whose figures mean nothing")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows only that it works")
     parser.add_argument("--replace", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.replace is not None:
         replace(options.replace, options.items, options.width)
         return
     if shutil.which("wrk") is None:
-        sys.exit("bench-serve needs wrk, which asks the service; on Debian: apt-get install wrk")
+        sys.exit("bench-serve needs wrk, which generates the load; on Debian: apt-get install wrk")
     measure.settle_process()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 32_768)), hard))
@@ -284,7 +284,7 @@ def main() -> None:
             made.publish(items, users, name="a", seen=seen, progress=False)
         for part in options.parts.split(","):
             if part == "granian" and not Path(sys.executable).with_name("granian").exists():
-                print("Granian is not installed, so its row is left out.")
+                print("Granian is not installed, so its row is skipped.")
                 continue
             measure.record("serve", parts[part](store, script, options), QUICK if options.quick else measure.RESULTS)
 

@@ -1,6 +1,6 @@
-"""The top 10 for all users of a Spark session against that of Spark's own ALS: see benchmarks/README.md.
+"""The top 10 for all users in a Spark session, against Spark's own ALS; see benchmarks/README.md.
 
-Both answer the same generated factors in the same session, in turns, after a turn that does not count. Appends to
+Both use the same generated factors in the same session, in turns, after a warm-up turn. Appends to
 results/spark.jsonl.
 """
 
@@ -36,7 +36,7 @@ QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 
 @contextmanager
 def session(master: str) -> Iterator[SparkSession]:
-    """A session on loopback, whose Python workers are like this process."""
+    """Start a session on loopback, whose Python workers use the environment of this process."""
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = {"spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
                 "spark.ui.showConsoleProgress": "false"}  # fmt: skip
@@ -49,7 +49,7 @@ def session(master: str) -> Iterator[SparkSession]:
 
 
 def blas(spark: SparkSession) -> str:
-    """Which BLAS Spark's ALS multiplies with."""
+    """Return which BLAS Spark's ALS uses."""
     libraries = spark.sparkContext._jvm.dev.ludovic.netlib.blas
     try:
         return f"native ({libraries.NativeBLAS.getInstance().getClass().getSimpleName()})"
@@ -58,7 +58,7 @@ def blas(spark: SparkSession) -> str:
 
 
 def als_model(folder: Path, users: np.ndarray, items: np.ndarray, partitions: int) -> ALSModel:
-    """An ALSModel of given factors: loaded from what `ALSModel.save` would have written."""
+    """Make an ALSModel of given factors, by loading files like those that `ALSModel.save` writes."""
     for name, factors in (("userFactors", users), ("itemFactors", items)):
         (folder / name).mkdir(parents=True)
         for number, part in enumerate(np.array_split(np.arange(len(factors)), partitions)):
@@ -75,19 +75,19 @@ def als_model(folder: Path, users: np.ndarray, items: np.ndarray, partitions: in
 
 
 def run(frame: DataFrame) -> None:
-    """Make all rows, and leave them where they are."""
+    """Compute all rows without collecting them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def lists(frame: DataFrame) -> np.ndarray:
-    """The items of each user, by user."""
+    """Return the items of each user."""
     table = frame.toArrow().sort_by("user")
     items = table["recommendations"].combine_chunks().flatten().field("item")
     return items.to_numpy().reshape(len(table), -1)
 
 
 def own_seconds(items: np.ndarray, users: np.ndarray, threads: int, turns: int) -> dict[str, float]:
-    """What search and builds take in this process, on as many threads as Spark has tasks at once."""
+    """Return the times of searches and builds in this process, on as many threads as Spark has concurrent tasks."""
     parts: dict[str, Callable[[], object]] = {}
     for name, options in (("exact", {"method": "exact"}), ("recall", {"target_recall": RECALL, "k": K})):
         index = ts.Index.build(items, **options)
@@ -101,8 +101,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--kind", default="als", help="of generated factors")
-    parser.add_argument("--master", help="of Spark; local[CPUs] unless told")
+    parser.add_argument("--kind", default="als", help="the kind of generated factors")
+    parser.add_argument("--master", help="Spark's master (default: local[CPUs])")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="few users and items: shows only that it works")
     parser.add_argument("--out", type=Path, help="where results go: benchmarks/results, or build/bench-quick if quick")
@@ -125,7 +125,7 @@ def main() -> None:
 def measured(
     spark: SparkSession, temporary: Path, items: np.ndarray, users: np.ndarray, turns: int
 ) -> dict[str, object]:
-    """Speed and recall of every side, and what part of ours is Spark."""
+    """Measure the speed and recall of both sides, and Spark's share of our time."""
     tasks = spark.sparkContext.defaultParallelism
     model = als_model(temporary / "als", users, items, tasks)
     which = blas(spark)
@@ -136,7 +136,7 @@ def measured(
         return recommend_all(*from_als(model), K, **how)
 
     def fresh(**how: object) -> None:
-        with tempfile.TemporaryDirectory() as empty:  # where no earlier run has left an index
+        with tempfile.TemporaryDirectory() as empty:  # so that there is no index of an earlier run
             run(ours(shared_folder=empty, **how))
 
     frames: dict[str, Callable[[], DataFrame]] = {
@@ -164,7 +164,7 @@ def measured(
         print(f"  recommend_all, {name:<6}  {took[name]:.2f} s, recall {recalls[name]:.4f}: "
               f"{ratios[name]:.1f} times as fast{measure.goal(ratios[name], least=wanted)}")  # fmt: skip
         print(f"      search itself takes {search:.3f} s on {tasks} threads: {shares[name]:.0%} of the time is Spark")
-        print(f"      with the index built anew, which takes {build:.2f} s: {took[anew]:.2f} s, "
+        print(f"      with the index built again, which takes {build:.2f} s: {took[anew]:.2f} s, "
               f"{ratios[anew]:.1f} times as fast")  # fmt: skip
     blocks = "exact, in blocks"
     print(f"  exact, in {BLOCKS} blocks of items  {took[blocks]:.2f} s: {ratios[blocks]:.1f} times as fast")

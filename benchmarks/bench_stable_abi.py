@@ -1,7 +1,7 @@
 """Measure what Python's stable ABI costs a single query, `make bench-abi ARGS='--python /path/to/python3.12'`.
 
-Builds the core twice for one interpreter, for the stable ABI and for that version alone, and asks both for single
-queries, in turns, a process each, on one thread. A ratio above 1 says that the stable ABI is slower. Needs Python 3.12
+Builds the core twice for one interpreter, for the stable ABI and for that version alone, and runs single queries with
+both, in turns, a process each, on one thread. A ratio above 1 means that the stable ABI is slower. Needs Python 3.12
 or newer, numpy and scipy from PyPI, and a C++ compiler; the rest of tessella is the same in both.
 """
 
@@ -41,7 +41,7 @@ print(json.dumps(found))
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """Run a command and give what it printed."""
+    """Run a command and return its output."""
     ran = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     if ran.returncode:
         sys.exit(f"{command[0]} failed:\n{ran.stderr}")
@@ -49,7 +49,7 @@ def run(*command: str | Path, **environment: str) -> str:
 
 
 def install(python: str) -> Path:
-    """An environment of this interpreter with what tessella needs, and both builds in folders beside it."""
+    """Create an environment with what tessella needs, and both builds in folders next to it; return its Python."""
     if run(python, "-c", "import sys; print(sys.version_info >= (3, 12))").strip() != "True":
         sys.exit(f"{python} is older than Python 3.12, which is the first that the stable ABI is used with.")
     venv = FOLDER / "venv"

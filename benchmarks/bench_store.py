@@ -1,7 +1,8 @@
-"""What a store costs beside what it stands on, in one run: see benchmarks/README.md. Appends to results/store.jsonl.
+"""The cost of a store compared with its parts, in one run; see benchmarks/README.md. Appends to results/store.jsonl.
 
-Loading is compared with writing the same rows to SQLite by hand, in one transaction; opening by a snapshot with
-`Index.load`; and readers are timed from a commit in one process to the answer that knows of it in another.
+Loading is compared with writing the same rows to SQLite by hand, in one transaction. Opening from a snapshot is
+compared with `Index.load`. Readers are timed from a commit in one process to the first answer in another that reflects
+it.
 """
 
 import argparse
@@ -23,12 +24,12 @@ from tessella.store import Change, ItemInput, Store
 
 LOAD_GOAL, OPEN_GOAL, LAG_GOAL = 3.0, 2.0, 200.0
 PER_SECOND = 1000
-AT_ONCE = 10  # changes with one wait for the disk
+AT_ONCE = 10  # changes per sync to disk
 QUICK = Path(__file__).parents[1] / "build" / "bench-quick"
 
 
 def by_hand(path: Path, factors: np.ndarray) -> None:
-    """What somebody would write without a store: one table, one transaction, SQLite as it comes."""
+    """Write rows as one would without a store: one table, one transaction, SQLite's defaults."""
     database = sqlite3.connect(path)
     database.execute(
         "CREATE TABLE items (place INTEGER PRIMARY KEY, id NOT NULL UNIQUE, factors BLOB, attributes TEXT, "
@@ -41,7 +42,7 @@ def by_hand(path: Path, factors: np.ndarray) -> None:
 
 
 def loading(folder: Path, factors: np.ndarray, turns: int) -> dict[str, object]:
-    """Seconds of a bulk load, and of writing the same rows by hand, in turns."""
+    """Time a bulk load, and writing the same rows by hand, in turns."""
     seconds: dict[str, list[float]] = {"store": [], "hand": []}
     for turn in range(turns):
         start = time.perf_counter()
@@ -64,7 +65,7 @@ def loading(folder: Path, factors: np.ndarray, turns: int) -> dict[str, object]:
 
 
 def opening(folder: Path, factors: np.ndarray, turns: int) -> dict[str, object]:
-    """Seconds to open a store by its snapshot, and to load the same index from its file, in turns."""
+    """Time opening a store from its snapshot, and loading the same index from its file, in turns."""
     path, file = folder / "load-0.db", folder / "index.tessella"
     start = time.perf_counter()
     with Store.open(path) as store:
@@ -117,7 +118,7 @@ def write(path: Path, seconds: float) -> None:
 
 
 def lagging(folder: Path, n_items: int, width: int, seconds: float) -> dict[str, object]:
-    """Milliseconds from a commit in one process to when a reader in another answers with it."""
+    """Measure the milliseconds from a commit in one process until a reader in another answers with it."""
     path = folder / "lag.db"
     items, users = ts.datasets.generated_factors(n_items, 1000, width)[:2]
     with Store.open(path) as store:
@@ -170,7 +171,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0, help="how long readers are watched")
-    parser.add_argument("--quick", action="store_true", help="small sizes, whose figures mean nothing")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows only that it works")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write is not None:

@@ -1,4 +1,4 @@
-"""What a race claims: the best of ours over the best peer at equal recall, and exact search over brute force."""
+"""The claims of a race: our best over the best peer at equal recall, and exact search over brute force."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ import peers
 import race
 from race import Course, Sweep
 
-PROMISED = 0.95  # the recall that an index built with the default settings promises
+PROMISED = 0.95  # the target recall of an index built with the default settings
 
 
 class Goals(NamedTuple):
-    """How many times as fast as the best peer we want to be: the best of ours by recall, and the automatic choice."""
+    """How many times as fast as the best peer we want to be: our best method by recall, and the automatic choice."""
 
     best: dict[float, float]
     auto: float | None = None
 
 
 def finals(course: Course, points: Sweep, own: list[str], turns: int, goals: Goals) -> list[dict[str, object]]:
-    """Print and return the best of ours over the best peer at each recall, and auto over that peer, in turns."""
+    """Print and return our best over the best peer at each recall, and auto over that peer, in turns."""
     found = []
     theirs = points.only(set(points.families()) - set(own))
     auto = next(point for point in points.points if point.method.family == ours.AUTO.name)
@@ -44,7 +44,7 @@ def finals(course: Course, points: Sweep, own: list[str], turns: int, goals: Goa
 
 
 def over_flat(course: Course, points: Sweep, turns: int, wanted: float | None = None) -> dict[str, object]:
-    """Print and return our exact search over faiss's brute force, in turns; nothing where one of them is missing."""
+    """Print and return our exact search over faiss's brute force, in turns; nothing if one of them is missing."""
     pair = [next((p for p in points.points if p.method.family == family), None)
             for family in (ours.EXACT.name, peers.FLAT.name)]  # fmt: skip
     if None in pair:
@@ -52,5 +52,5 @@ def over_flat(course: Course, points: Sweep, turns: int, wanted: float | None = 
     seconds, n = race.in_turns(course, pair, turns)
     exact, flat = (point.method.name for point in pair)
     ratio = measure.median_ratio(seconds, flat, exact)
-    print(f"  exact over faiss Flat {ratio:.2f}{measure.goal(ratio, least=wanted)}, {n:,} queries a call")
+    print(f"  exact over faiss Flat {ratio:.2f}{measure.goal(ratio, least=wanted)}, {n:,} queries per call")
     return {"over_flat": ratio, "over_flat_goal": wanted, "recall_of_exact": pair[0].recall}

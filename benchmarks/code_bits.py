@@ -1,4 +1,4 @@
-"""How many items the codes of so many bits leave to be scored: the best by code that hold 99% of the true top 10."""
+"""How many of the best items by code contain 99% of the true top 10, for codes of different numbers of bits."""
 
 import numpy as np
 import sets
@@ -9,7 +9,7 @@ DEPTHS = (10, 11, 12, 15, 20, 25, 30, 50, 75, 100, 150, 200, 400, 1000, 2000)
 
 
 def coded(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Rows rounded to codes of so many bits, each in steps of its own."""
+    """Round rows to codes of some number of bits, each with its own step size."""
     steps = np.abs(rows).max(axis=1, keepdims=True) / LARGEST[bits]
     if bits == 2:
         steps = np.abs(rows).mean(axis=1, keepdims=True)
@@ -18,7 +18,7 @@ def coded(rows: np.ndarray, bits: int) -> np.ndarray:
 
 
 def depth(factors: sets.Factors, bits: int) -> int:
-    """How deep among the best by code one must go; queries are coded with 8 bits."""
+    """Return how many of the best items by code are needed; queries are coded with 8 bits."""
     users = factors.users[:N_USERS]
     best = np.argsort(-(users @ factors.items.T), axis=1)[:, :K]
     by_code = np.argsort(-(coded(users, 8) @ coded(factors.items, bits).T), axis=1)[:, : DEPTHS[-1]]
@@ -30,7 +30,7 @@ def depth(factors: sets.Factors, bits: int) -> int:
 
 
 def main() -> None:
-    """Print a line for each set that is there."""
+    """Print a line for each available set."""
     for name in sets.learned_names():
         factors = sets.learned(name).sample(N_USERS, None)
         found = {bits: depth(factors, bits) for bits in LARGEST}

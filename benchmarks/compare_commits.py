@@ -1,7 +1,7 @@
-"""Compare this commit with another, `make compare BASE=<commit>`: has the library become faster or slower.
+"""Compare the speed of this commit with that of another: `make compare BASE=<commit>`.
 
-Builds both into folders of their own under build/compare, and measures them in turns in one run, a process each, on one
-thread. A ratio above 1 says that this commit is faster. Appends to results/compare.jsonl.
+Builds each into its own folder under build/compare, and measures them in turns in one run, a process each, on one
+thread. A ratio above 1 means that this commit is faster. Appends to results/compare.jsonl.
 """
 
 import argparse
@@ -32,12 +32,12 @@ Pair = tuple[dict, dict]  # a figure of the base and of this commit, in the same
 
 
 def git(*arguments: str) -> str:
-    """What git says."""
+    """Return the output of git."""
     return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def install_base(commit: str) -> Path:
-    """Install a commit, unless that was done before; gives its Python."""
+    """Install a commit, unless that was done before; return its Python."""
     folder = FOLDER / commit
     if not (folder / "done").exists():
         if not (folder / "source").exists():
@@ -48,7 +48,7 @@ def install_base(commit: str) -> Path:
 
 
 def install(source: Path, venv: Path) -> Path:
-    """Install a source tree as it is, into an environment of its own; gives its Python."""
+    """Install a source tree into its own environment; return its Python."""
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -67,11 +67,11 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=alone)
 
     def ask(self, command: str) -> dict:
-        """The answer to a command."""
+        """Return the answer to a command."""
         print(command, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"A worker ended at {command!r}; what it said stands above.")
+            sys.exit(f"A worker ended at {command!r}; its output is above.")
         return json.loads(line)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Worker:
 
 
 def in_turns(workers: list[Worker], commands: Iterable[str], n_turns: int) -> dict[str, list[Pair]]:
-    """Figures of both versions by title, turn by turn. A first turn does not count; who begins alternates."""
+    """Return the figures of both versions by title, turn by turn, after a warm-up turn. Which begins alternates."""
     figures: dict[str, list[Pair]] = {}
     for turn in range(n_turns + 1):
         for command in commands:
@@ -92,7 +92,7 @@ def in_turns(workers: list[Worker], commands: Iterable[str], n_turns: int) -> di
 
 
 def compare(factors: sets.Factors, pythons: list[Path], n_turns: int, parts: list[str]) -> dict[str, list[Pair]]:
-    """All figures of one set, or those of some commands."""
+    """Return all figures of one set, or those of some commands."""
     paths = [FOLDER / f"{part}.npy" for part in factors._fields]
     for path, array in zip(paths, factors, strict=True):
         np.save(path, array)
@@ -102,7 +102,7 @@ def compare(factors: sets.Factors, pythons: list[Path], n_turns: int, parts: lis
     if not np.allclose(swept[0]["scores"], swept[1]["scores"], rtol=1e-5):
         sys.exit("The exact answers of the two versions differ.")
     if swept[0]["numpy"] != swept[1]["numpy"]:
-        sys.exit(f"The two versions run on different NumPys; remove {FOLDER}, so that both are installed anew.")
+        sys.exit(f"The two versions use different NumPy versions; remove {FOLDER}, so that both are installed again.")
     print(f"  least reach for a recall: base {swept[0]['reaches']}, this {swept[1]['reaches']}")
     figures |= in_turns(workers, [command for command in SEARCHES if command.split()[0] in parts], n_turns)
     for worker in workers:
@@ -111,7 +111,7 @@ def compare(factors: sets.Factors, pythons: list[Path], n_turns: int, parts: lis
 
 
 def summary(pairs: list[Pair]) -> dict[str, object]:
-    """Medians of the figures, and of their ratios turn by turn, with the quartiles of these."""
+    """Return medians of the figures, and of their ratios turn by turn, with the quartiles of the ratios."""
     rates = np.array([[figure["rate"] for figure in pair] for pair in pairs])
     low, middle, high = np.percentile(rates[:, 1] / rates[:, 0], (25, 50, 75)).tolist()
     base, this = ({**figure, "rate": float(rate)} for figure, rate in zip(pairs[-1], np.median(rates, 0), strict=True))
@@ -119,13 +119,13 @@ def summary(pairs: list[Pair]) -> dict[str, object]:
 
 
 def line(title: str, found: dict) -> str:
-    """A row of the table."""
+    """Format a row of the table."""
     quartiles = "{:.2f} to {:.2f}".format(*found["quartiles"])
     return f"  {title:<22} {found['ratio']:>9.2f}  {quartiles:>12}  {shown(found['base'])}  {shown(found['this'])}"
 
 
 def shown(figure: dict) -> str:
-    """A speed in its unit, with the recall."""
+    """Format a speed in its unit, with the recall."""
     unit, rate = figure["unit"], figure["rate"]
     value = {"us": f"{1e6 / rate:,.1f}", "s": f"{1 / rate:,.2f}"}.get(unit, f"{rate:,.0f}")
     return f"{value:>10} {unit:<7} {'-' if figure['recall'] is None else format(figure['recall'], '.4f'):>6}"
@@ -135,10 +135,10 @@ def main() -> None:
     """Build both, measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="the commit to compare with")
-    parser.add_argument("--turns", type=int, default=7, help="how many, after one that does not count (default: 7)")
-    parser.add_argument("--only", default="", metavar="SET", help="compare only on sets whose names hold this")
+    parser.add_argument("--turns", type=int, default=7, help="number of turns, after a warm-up turn (default: 7)")
+    parser.add_argument("--only", default="", metavar="SET", help="compare only on sets whose names contain this")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"what to measure, of {','.join(PARTS)}")
-    parser.add_argument("--many", type=int, default=1_000_000, help="generated items (default: 1,000,000)")
+    parser.add_argument("--many", type=int, default=1_000_000, help="number of generated items (default: 1,000,000)")
     options = parser.parse_args()
     measure.settle_process()
     start = time.perf_counter()
@@ -151,7 +151,7 @@ def main() -> None:
     chosen[f"generated {options.many:,} x 64"] = lambda: sets.generated(options.many, 64, N_USERS)
     for name in (name for name in chosen if options.only in name):
         if name in learned and name not in sets.learned_names():
-            print(f"\n{name} is left out: it is neither in {sets.DATA / 'factors'} nor in {sets.CACHE}")
+            print(f"\n{name} is skipped: it is neither in {sets.DATA / 'factors'} nor in {sets.CACHE}")
             continue
         print(f"\n{name}: {N_USERS:,} queries, k = {K}, one thread, {options.turns} turns", flush=True)
         figures = compare(chosen[name](), pythons, options.turns, options.parts.split(","))

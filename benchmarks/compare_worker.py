@@ -1,7 +1,7 @@
-"""One side of compare_commits.py: measures the tessella that its interpreter has, on one thread, as it is told.
+"""One side of compare_commits.py: measures the tessella installed in its interpreter, on one thread, on command.
 
-Reads a command a line and answers with a line of JSON: figures by title. Imports nothing else of this folder, which
-speaks only one of the two APIs.
+Reads one command per line and answers each with a line of JSON: figures by title. Imports nothing else from this
+folder, which knows only one of the two APIs.
 """
 
 import json
@@ -17,10 +17,10 @@ import tessella as ts
 
 K = 10
 N_EXCLUDED = 50
-OWN_IDS = 10_000_000  # in all own lists of a call together
+OWN_IDS = 10_000_000  # in the lists of all queries of a call together
 LEVELS = {"0.95": 0.95, "0.99": 0.99}
 REACHES = np.arange(0, 1.0001, 0.0125).round(4).tolist()
-BATCH_SECONDS = 0.2  # that calls are repeated for
+BATCH_SECONDS = 0.2  # for which calls are repeated
 N_SINGLE = 500
 N_NEW, NEW_BATCH = 100_000, 1_000
 CHURN_SECONDS, CHURN_BATCH, READ_BATCH = 1.5, 50, 100
@@ -38,22 +38,22 @@ BUILDS = {
 
 
 def tiles(reach: float) -> Options:
-    """Options of a tile search."""
+    """Return the options of a tile search."""
     return {"method": ts.Tiles(reach)} if BY_METHOD else {"reach": reach}
 
 
 def copy_of(index: ts.Index) -> ts.Index:
-    """An index of the same items, to be changed alone."""
+    """Return a copy of an index, which can be changed without affecting it."""
     return ts.Index(index._version if BY_METHOD else index._state)
 
 
 def figure(unit: str, rate: float, recall: float | None = None) -> dict[str, object]:
-    """How often a second, the unit to show that in ("s" and "us" for times), and the recall."""
+    """Return a rate per second, its unit ("s" and "us" for times), and the recall."""
     return {"unit": unit, "rate": rate, "recall": recall}
 
 
 def recall(found: np.ndarray, true: np.ndarray) -> float:
-    """The share of answers that score as much as the true k-th, or nearly so."""
+    """Return the share of answers that score at least as much as the true k-th, within a tolerance."""
     last = true[:, -1:]
     return float(np.mean(found >= last - 1e-5 * np.abs(last)))
 
@@ -65,19 +65,19 @@ class Side:
         self.items, self.users = np.load(items), np.load(users)
 
     def answer(self, line: str) -> dict[str, object]:
-        """What a command, the name of a method below and its argument, has to say."""
+        """Run a command, which is the name of a method below and its argument."""
         command, *arguments = line.split()
         return getattr(self, command)(*arguments)
 
     def build(self, kind: str) -> Figures:
-        """Build an index; the one that is built last is searched."""
-        self.index = None  # gives its memory back
+        """Build an index; the last one built is searched."""
+        self.index = None  # frees its memory
         start = time.perf_counter()
         self.index = ts.Index.build(self.items, threads=1, **BUILDS[kind])
         return {f"build for {kind}": figure("s", 1 / (time.perf_counter() - start))}
 
     def sweep(self) -> dict[str, object]:
-        """Choose the least reach for each recall; gives the reaches, and the true k-th scores."""
+        """Choose the smallest reach for each recall; return the reaches, and the true k-th scores."""
         self.true = self.search(self.index, EXACT)
         self.reaches = dict.fromkeys(LEVELS, 1.0)
         for reach in REACHES:
@@ -88,25 +88,25 @@ class Side:
         return {"reaches": self.reaches, "scores": self.true[:, -1].tolist(), "numpy": np.__version__}
 
     def options(self, how: str) -> Options:
-        """Options of an exact search, of slots, as planned (tiles of reach 0.5), or of tiles at a recall."""
+        """Return the options of exact search, slots search, the plan (tiles of reach 0.5), or tiles at a recall."""
         return {"exact": EXACT, "slots": SLOTS, "plan": {}}[how] if how not in LEVELS else tiles(self.reaches[how])
 
     def search(self, index: ts.Index, options: Options) -> np.ndarray:
-        """Scores of the answers to all users."""
+        """Return the scores of the answers to all users."""
         return index.search(self.users, K, threads=1, **options).scores
 
     def recall_in(self, index: ts.Index) -> float:
-        """The recall of tiles, at the reach for 0.95, in an index that was changed."""
+        """Return the recall of tiles, at the reach for 0.95, in an index that was changed."""
         return recall(self.search(index, self.options("0.95")), self.search(index, EXACT))
 
     def batch(self, how: str) -> Figures:
-        """All users in one call, the fastest of a few."""
+        """Measure all users in one call, the fastest of a few."""
         scores, rate = self.fastest(lambda: self.search(self.index, self.options(how)))
         title = f"batch, {TITLES.get(how, how)}"
         return {title: figure("q/s", rate * len(self.users), recall(scores, self.true))}
 
     def deep(self, how: str, k: str) -> Figures:
-        """All users in one call, for another number of answers."""
+        """Measure all users in one call, for another number of answers."""
         n = int(k)
         options = self.options(how)
         true = self.index.search(self.users, n, threads=1, **EXACT).scores
@@ -114,7 +114,7 @@ class Side:
         return {f"k = {n}, {TITLES.get(how, how)}": figure("q/s", rate * len(self.users), recall(scores, true))}
 
     def exclude(self, form: str) -> Figures:
-        """Fifty ids that are no answer to each query, as lists or as a sparse matrix."""
+        """Measure searches that exclude fifty ids per query, as lists or as a sparse matrix."""
         rng, n_items = np.random.default_rng(0), len(self.items)
         columns = np.stack([rng.choice(n_items, N_EXCLUDED, replace=False) for _ in self.users])
         excluded = columns.tolist()
@@ -125,7 +125,7 @@ class Side:
         return {f"{N_EXCLUDED} excluded, {form}": self.filtered(len(self.users), exclude=excluded)}
 
     def own(self, share: str) -> Figures:
-        """A share of the items that may be answers to each query, as arrays."""
+        """Measure searches that allow a share of the items for each query, as arrays."""
         rng, n_items = np.random.default_rng(0), len(self.items)
         n_ids = max(K, int(float(share) * n_items))
         n = min(len(self.users), max(20, OWN_IDS // n_ids))
@@ -133,14 +133,14 @@ class Side:
         return {f"own lists of {float(share):.1%}": self.filtered(n, allow=allowed)}
 
     def filtered(self, n: int, **filters: object) -> dict[str, object]:
-        """The first users in one call with filters, as planned."""
+        """Measure the first users in one call with filters, by the plan."""
         users = self.users[:n]
         true = self.index.search(users, K, threads=1, **EXACT, **filters).scores
         scores, rate = self.fastest(lambda: self.index.search(users, K, threads=1, **filters).scores)
         return figure("q/s", rate * n, recall(scores, true))
 
     def fastest(self, search: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
-        """What a call gives, and how often a second it can be made, by the fastest of a few."""
+        """Return the result of a call, and how many calls per second are possible, by the fastest of a few."""
         seconds: list[float] = []
         while sum(seconds) < BATCH_SECONDS:
             start = time.perf_counter()
@@ -149,7 +149,7 @@ class Side:
         return scores, 1 / min(seconds)
 
     def single(self, how: str) -> Figures:
-        """One query a call: the median time."""
+        """Measure the median time of single queries."""
         seconds, scores, options = [], [], self.options(how)
         for user in self.users[:N_SINGLE]:
             start = time.perf_counter()
@@ -160,7 +160,7 @@ class Side:
         return {f"single, {TITLES.get(how, how)}": figure("us", 1 / float(np.median(seconds)), got)}
 
     def changes(self) -> Figures:
-        """Many items come and go again, in batches, with a search after each that sees the change."""
+        """Add and remove many items in batches, with a search after each that sees the change."""
         index, rng = copy_of(self.index), np.random.default_rng(0)
         ids = len(self.items) + np.arange(N_NEW)
         new = self.like(rng.integers(0, len(self.items), N_NEW), rng)
@@ -171,7 +171,7 @@ class Side:
                 "remove": figure("items/s", removed, self.recall_in(index))}  # fmt: skip
 
     def in_batches(self, index: ts.Index, change: Callable[[slice], None]) -> float:
-        """Items a second."""
+        """Return items per second."""
         start = time.perf_counter()
         for first in range(0, N_NEW, NEW_BATCH):
             change(slice(first, first + NEW_BATCH))
@@ -179,11 +179,11 @@ class Side:
         return N_NEW / (time.perf_counter() - start)
 
     def like(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Factors like those of some items."""
+        """Return factors similar to those of some items."""
         return self.items[rows] * rng.uniform(0.9, 1.1, (len(rows), 1)).astype(np.float32)
 
     def churn(self) -> Figures:
-        """Searches while another thread updates items without a pause."""
+        """Measure searches while another thread updates items without a pause."""
         index, rng, stop, n_updated = copy_of(self.index), np.random.default_rng(0), threading.Event(), 0
 
         def write() -> None:

@@ -1,4 +1,4 @@
-"""Races with more answers than ten, and over wide factors: best of ours and best peer, exact and faiss Flat."""
+"""Races with more than ten answers, and over wide factors: our best and the best peer, exact search and faiss Flat."""
 
 import argparse
 import time
@@ -12,7 +12,7 @@ from methods import Family
 from race import Course, K
 from workloads import Figures, Size
 
-RIVALS = (peers.FLAT, peers.IVF_AUGMENTED, peers.IVF_PQ, peers.SCANN)  # no other comes near them here
+RIVALS = (peers.FLAT, peers.IVF_AUGMENTED, peers.IVF_PQ, peers.SCANN)  # no other peer comes close to them here
 DEPTH_GOALS = claims.Goals({0.95: 1.5, 0.99: 2.0}, 1.3)
 DEEP_FLAT_GOALS = {100: 2.0, 500: 1.3}
 WIDE_GOALS = claims.Goals({0.95: 2.0, 0.99: 2.0})
@@ -20,7 +20,7 @@ WIDE_FLAT_GOALS = {"als": 6.0, "bpr": 3.0}
 
 
 def depth(size: Size, options: argparse.Namespace) -> Figures:
-    """Many answers a query, as those ask for who rank candidates afterwards: one thread."""
+    """Measure many answers per query, as for candidates that are re-ranked later, on one thread."""
     for name in size.learned((*sets.LEARNED, *sets.EXPANDED), options.only):
         factors = sets.learned(name).sample(size.n_users, size.learned_items)
         flat = {k: DEEP_FLAT_GOALS.get(k) for k in options.k}
@@ -28,7 +28,7 @@ def depth(size: Size, options: argparse.Namespace) -> Figures:
 
 
 def wide(size: Size, options: argparse.Namespace) -> Figures:
-    """Factors of 128 and 256 coordinates, one thread."""
+    """Measure factors of 128 and 256 coordinates, on one thread."""
     for name in size.learned(sets.WIDE, options.only):
         factors = sets.learned(name).sample(size.n_users, size.learned_items)
         flat = {K: next(goal for kind, goal in WIDE_FLAT_GOALS.items() if kind in name)}
@@ -44,7 +44,7 @@ def run(
     goals: claims.Goals,
     flat_goals: dict[int, float | None],
 ) -> Figures:
-    """Figures of one set, for every k."""
+    """Return the figures of one set, for every k."""
     start = time.perf_counter()
     deepest = Course.over(name, factors, max(ks))
     courses = [deepest.of(k) for k in ks]

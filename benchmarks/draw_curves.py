@@ -1,4 +1,4 @@
-"""Draws recall against throughput from results/peers.jsonl, the latest run of every set, as PNG and SVG."""
+"""Draw recall against throughput from the latest run of every set in results/peers.jsonl, as PNG and SVG."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import measure
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-# Okabe and Ito's colours, which the colour-blind can tell apart, and a marker for each, for those who print in grey.
+# Okabe and Ito's palette, which is safe for colour-blind readers, and a marker for each, for printing in grey.
 LOOKS = {
     "tessella exact": ("#D55E00", "*"),
     "tessella slots": ("#D55E00", "v"),
@@ -29,11 +29,11 @@ LOOKS = {
     "usearch ip": ("#E69F00", ">"),
     "voyager ip": ("#B5A000", "p"),
 }
-LOWEST = 0.8  # recalls below are nobody's choice
+LOWEST = 0.8  # lower recalls are not shown
 
 
 def draw(folder: Path = measure.RESULTS) -> list[Path]:
-    """Draw the latest race of every set and thread count in a folder of results; gives the files."""
+    """Draw the latest race of every set and thread count in a folder of results; return the files."""
     races: dict[tuple[str, int], dict] = {}
     for line in (folder / "peers.jsonl").read_text().splitlines():
         figures = json.loads(line)
@@ -48,7 +48,7 @@ def draw(folder: Path = measure.RESULTS) -> list[Path]:
 
 
 def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The pairs of recall and speed that no other beats in both, from low recall to high."""
+    """Return the pairs of recall and speed that no other beats in both, from low recall to high."""
     kept: list[tuple[float, float]] = []
     for recall, speed in sorted(points, reverse=True):
         if not kept or speed > kept[-1][1]:
@@ -57,7 +57,7 @@ def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def draw_one(title: str, points: list[dict], stem: Path) -> list[Path]:
-    """One picture of every family's frontier."""
+    """Draw one picture with every family's frontier."""
     figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
     for family in dict.fromkeys(point["family"] for point in points):
         own = [(p["recall"], p["queries_per_second"]) for p in points if p["family"] == family]
@@ -86,9 +86,9 @@ def draw_one(title: str, points: list[dict], stem: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Draw, and say where."""
+    """Draw, and print where the files are."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=measure.RESULTS, help="where peers.jsonl is")
+    parser.add_argument("folder", nargs="?", type=Path, default=measure.RESULTS, help="the folder of peers.jsonl")
     for path in draw(parser.parse_args().folder):
         print(path)
 

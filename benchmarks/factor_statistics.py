@@ -1,4 +1,4 @@
-"""What makes factors easy or hard to search: learned sets beside generated ones, as a table in Markdown."""
+"""Statistics that make factors easy or hard to search, for learned and generated sets, as a Markdown table."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ LIKE = {"als": sets.LEARNED[0], "als-heavy": sets.LEARNED[1], "bpr": sets.LEARNE
 
 
 def effective_rank(factors: np.ndarray) -> float:
-    """Along how many axes the squares are spread: e to the entropy of the second moment's spectrum."""
+    """Return the effective rank: e to the power of the entropy of the second moment's spectrum."""
     wide = factors.astype(np.float64)
     shares = np.linalg.eigvalsh(wide.T @ wide)
     shares = shares[shares > 0] / shares.sum()
@@ -22,13 +22,13 @@ def effective_rank(factors: np.ndarray) -> float:
 
 
 def lengths_over_median(factors: np.ndarray, *percentages: float) -> list[float]:
-    """Percentiles of lengths over their median."""
+    """Return percentiles of lengths divided by their median."""
     lengths = np.linalg.norm(factors, axis=1)
     return (np.percentile(lengths, percentages) / np.median(lengths)).tolist()
 
 
 def of(factors: sets.Factors) -> dict[str, list[float]]:
-    """Figures by title."""
+    """Return figures by title."""
     items, users = factors
     users = np.ascontiguousarray(users[sets.sampled_users(len(users), N_USERS)])
     lengths, user_lengths = np.linalg.norm(items, axis=1), np.linalg.norm(users, axis=1)
@@ -57,7 +57,7 @@ def of(factors: sets.Factors) -> dict[str, list[float]]:
 
 
 def columns(only: str) -> Iterator[tuple[str, Callable[[], sets.Factors]]]:
-    """Learned sets that are there, each followed by generated factors of its kind and size."""
+    """Yield the available learned sets, each followed by generated factors of the same kind and size."""
     for kind, name in LIKE.items():
         if name in sets.learned_names() and only in name:
             yield name, lambda name=name: sets.learned(name)
@@ -67,21 +67,21 @@ def columns(only: str) -> Iterator[tuple[str, Callable[[], sets.Factors]]]:
 
 
 def table(found: dict[str, dict[str, list[float]]]) -> str:
-    """Columns of figures in Markdown."""
+    """Format columns of figures in Markdown."""
     titles = next(iter(found.values()))
     rows = [[title, *(" ".join(map(shown, column[title])) for column in found.values())] for title in titles]
     return "\n".join("| " + " | ".join(row) + " |" for row in (["", *found], ["---"] * (len(found) + 1), *rows))
 
 
 def shown(value: float) -> str:
-    """A number with about three digits."""
+    """Format a number with about three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", metavar="SET", help="only learned sets whose names hold this")
+    parser.add_argument("--only", default="", metavar="SET", help="only learned sets whose names contain this")
     options = parser.parse_args()
     measure.settle_process()
     found = {name: of(factors()) for name, factors in columns(options.only)}

@@ -1,4 +1,4 @@
-"""Searches with filters: what excluding costs, and allow lists against faiss."""
+"""Searches with filters: the cost of excluding items, and allow lists against faiss."""
 
 import argparse
 import itertools
@@ -29,11 +29,11 @@ N_EXCLUDED = 50
 SHARES = (0.001, 0.01, 0.1, 0.5)
 FLAT_GOALS = {0.001: 0.7, 0.01: 0.7, 0.1: 1.0, 0.5: 1.0}
 PROBES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-OWN_IDS = 20_000_000  # of all queries of a call together
+OWN_IDS = 20_000_000  # in the lists of all queries of a call together
 
 
 def filters(size: Size, options: argparse.Namespace) -> Figures:
-    """Every kind of filter on every set, k = 10, one thread; and own lists of many ids, all threads."""
+    """Measure every kind of filter on every set, k = 10, one thread; and long lists per query, all threads."""
     for name in size.learned((*sets.LEARNED, *sets.EXPANDED), options.only):
         factors = sets.learned(name).sample(size.n_users, size.learned_items)
         index = ours.build_auto(factors.items, options.threads)
@@ -52,7 +52,7 @@ def filters(size: Size, options: argparse.Namespace) -> Figures:
 
 
 def left_out(name: str, factors: sets.Factors, size: Size) -> list[list[int]]:
-    """Fifty items a query: some that the user has had, the rest at random."""
+    """Return fifty items per query: some that the user has seen, the rest at random."""
     rng, n_items = np.random.default_rng(0), len(factors.items)
     had: list[np.ndarray] = [np.empty(0, np.int64)] * len(factors.users)
     seen = sets.seen(name)
@@ -63,7 +63,7 @@ def left_out(name: str, factors: sets.Factors, size: Size) -> list[list[int]]:
 
 
 def excluding(index: ts.Index, factors: sets.Factors, excluded: list[list[int]], turns: int) -> dict[str, object]:
-    """Print and return throughput with excluded ids over that without."""
+    """Print and return the throughput with excluded ids, relative to that without."""
     users, n_items = factors.users, len(factors.items)
     matrix = as_matrix(excluded, n_items)
     forms: dict[str, Any] = {"nothing": None, "lists": excluded, "arrays": [np.array(one) for one in excluded],
@@ -82,7 +82,7 @@ def excluding(index: ts.Index, factors: sets.Factors, excluded: list[list[int]],
 
 
 def one_query(index: ts.Index, factors: sets.Factors, excluded: list[list[int]]) -> dict[str, object]:
-    """Print and return the time of single queries with excluded ids over that of others."""
+    """Print and return the time of single queries with excluded ids, relative to that without."""
     lists = itertools.cycle(excluded)
     calls: dict[str, Callable[[np.ndarray], object]] = {
         "plain": lambda user: index.search(user, K, threads=1),
@@ -97,7 +97,7 @@ def one_query(index: ts.Index, factors: sets.Factors, excluded: list[list[int]])
 
 
 def sharing(index: ts.Index, factors: sets.Factors, turns: int) -> Iterator[dict[str, object]]:
-    """Print and give figures of one list for all queries: against faiss over just these items, and with a selector."""
+    """Print and yield figures of one list for all queries: against faiss over just these items, and with a selector."""
     if not peers.FLAT.installed:
         return
     import faiss  # noqa: PLC0415
@@ -134,7 +134,7 @@ def sharing(index: ts.Index, factors: sets.Factors, turns: int) -> Iterator[dict
 
 
 def inverted_file(items: np.ndarray) -> "faiss.IndexIVFFlat":
-    """Faiss's inverted file over items made equally long."""
+    """Build faiss's inverted file over items that are made equally long."""
     from peers import inverted_files  # noqa: PLC0415
 
     wide = augmented(items)
@@ -153,7 +153,7 @@ def selecting(
     true: np.ndarray,
     turns: int,
 ) -> dict[str, object]:
-    """Print and return throughput, of `answer(n)` to the first n, over an inverted file with a selector."""
+    """Print and return the throughput of `answer(n)` for the first n queries, relative to IVF with a selector."""
     import faiss  # noqa: PLC0415
 
     items, users = factors
@@ -178,7 +178,7 @@ def selecting(
 
 
 def owning(index: ts.Index, factors: sets.Factors) -> Iterator[dict[str, object]]:
-    """Print and return throughput where every query has a list of its own; make compare has the one before."""
+    """Print and return the throughput if every query has its own list; `make compare` compares it between commits."""
     rng, n_items = np.random.default_rng(0), len(factors.items)
     for share in SHARES:
         n_ids = max(K, int(share * n_items))
@@ -196,7 +196,7 @@ def owning(index: ts.Index, factors: sets.Factors) -> Iterator[dict[str, object]
 
 
 def own_lists_in_memory(size: Size) -> dict[str, object]:
-    """Print and return seconds and memory of many queries with long lists of their own, on all threads."""
+    """Print and return seconds and memory of many queries with long lists each, on all threads."""
     n_items, n_queries, n_ids = (20_000, 50, 2000) if size.quick else (1_000_000, 2000, 100_000)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / "items.npy", Path(folder) / "users.npy"]
@@ -205,24 +205,24 @@ def own_lists_in_memory(size: Size) -> dict[str, object]:
         found = memory_worker.ask("own_lists", *paths, n_ids)
     print(f"\n{n_queries:,} queries with own lists of {n_ids:,} of {n_items:,} items, all threads: "
           f"{found['seconds']:.1f} s, {found['cpu_seconds'] / found['seconds']:.2f} CPUs, "
-          f"peak {found['grown'] / 2**20:,.0f} MB beside {found['given'] / 2**20:,.0f} MB of ids")  # fmt: skip
+          f"peak {found['grown'] / 2**20:,.0f} MB more than the {found['given'] / 2**20:,.0f} MB of ids")  # fmt: skip
     return {"n_items": n_items, "n_queries": n_queries, "n_ids": n_ids, **found}
 
 
 def as_matrix(lists: list[list[int]], n_items: int) -> scipy.sparse.csr_matrix:
-    """Lists of item numbers as users x items."""
+    """Return lists of item numbers as a matrix of users x items."""
     columns = np.concatenate([np.asarray(one, np.int64) for one in lists])
     rows = np.repeat(np.arange(len(lists)), [len(one) for one in lists])
     return scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (len(lists), n_items))
 
 
 def recall(found: ts.SearchResult, true: np.ndarray) -> float:
-    """Tie-aware recall of an answer of ours against the scores of the exact one."""
+    """Return the tie-aware recall of our answer, given the scores of the exact one."""
     return float(np.mean(tie_aware_recall(found.ids, found.scores, true)))
 
 
 def affordable(search: Callable[[np.ndarray], object], queries: np.ndarray) -> int:
-    """How many queries a call may ask if it is to take half a second, at least a hundred."""
+    """Return how many queries make a call of half a second, at least a hundred."""
     start = time.perf_counter()
     search(queries[:100])
     return int(np.clip(0.5 * 100 / (time.perf_counter() - start), 100, len(queries)))

@@ -14,12 +14,12 @@ from workloads import Figures, Size
 
 import tessella as ts
 
-TIMES, BATCH = 10, 500  # how far it grows, items an add
+TIMES, BATCH = 10, 500  # growth factor, and items per add
 MEMORY_GOAL, KEPT_GOAL = 2.5, 0.8
 
 
 def grow(size: Size, options: argparse.Namespace) -> Figures:
-    """Growth of the three learned sets and the learned million, and memory of builds of a million."""
+    """Measure growth on the three learned sets and the learned million, and the memory of builds of a million."""
     for name in size.learned((*sets.LEARNED, sets.EXPANDED[0]), options.only):
         yield {"set": name, **grown(name, sets.learned(name).sample(size.n_users, size.learned_items), size)}
     if not options.only:
@@ -27,7 +27,7 @@ def grow(size: Size, options: argparse.Namespace) -> Figures:
 
 
 def grown(name: str, factors: sets.Factors, size: Size) -> dict[str, object]:
-    """Print and return throughput and recall of a grown index and of a fresh one, at the reach that the fresh needs."""
+    """Print and return throughput and recall of a grown and a fresh index, at the reach that the fresh one needs."""
     items, users = factors
     order = np.random.default_rng(0).permutation(len(items))
     first, *rest = np.split(order, np.arange(len(items) // TIMES, len(items), BATCH))
@@ -44,7 +44,7 @@ def grown(name: str, factors: sets.Factors, size: Size) -> dict[str, object]:
     seconds = measure.alternate(calls, size.turns)
     kept = measure.median_ratio(seconds, "fresh", "grown")
     lost = recalls["fresh"] - recalls["grown"]
-    print(f"\ngrow {name} from {len(first):,} to {len(items):,} items, {BATCH} an add, {method}")
+    print(f"\ngrow {name} from {len(first):,} to {len(items):,} items, {BATCH} per add, {method}")
     print(f"  throughput over a fresh build's {kept:.2f}{measure.goal(kept, least=KEPT_GOAL)}; recall "
           f"{recalls['grown']:.4f}, fresh {recalls['fresh']:.4f}{measure.goal(lost, most=0.005)}")  # fmt: skip
     rates = {side: len(users) / float(np.median(taken)) for side, taken in seconds.items()}
@@ -52,8 +52,8 @@ def grown(name: str, factors: sets.Factors, size: Size) -> dict[str, object]:
 
 
 def memory_of_builds(size: Size) -> Figures:
-    """Print and give peak memory of builds, beside the factors, over the factors' bytes."""
-    print(f"\nbuild of generated {size.many:,} x 64 in a process of its own: peak beside the factors, over them")
+    """Print and yield the extra peak memory of builds, relative to that of the factors."""
+    print(f"\nbuild of generated {size.many:,} x 64 in its own process: extra peak memory over the factors' memory")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "items.npy"
         np.save(path, sets.generated(size.many, 64, 1).items)

@@ -1,8 +1,8 @@
-"""Learn factors to measure on: of a million items, and wide ones; see benchmarks/README.md.
+"""Learn factors for benchmarks: of a million items, and wide ones; see benchmarks/README.md.
 
 The published interactions of Gowalla are expanded to about a million items, and implicit's ALS and BPR are trained on
-them. The wide sets are trained on Gowalla itself. Sets go to the folder that TESSELLA_BENCH_CACHE names (or
-~/.cache/tessella-bench); those that are there stay as they are.
+them. The wide sets are trained on Gowalla itself. Sets are written to the folder named in TESSELLA_BENCH_CACHE (or
+~/.cache/tessella-bench); existing ones are kept.
 """
 
 import argparse
@@ -21,10 +21,10 @@ import sets
 
 SEED = 12
 USER_BLOCKS, ITEM_BLOCKS = 8, 25  # the outer factor of the expansion
-TIMES = 28.4  # interactions there are after the expansion for one before
+TIMES = 28.4  # by how much the expansion multiplies the number of interactions
 CONTRAST = 3.0  # a larger power makes blocks differ more in how many interactions they keep
-SHUFFLED_USERS, SHUFFLED_ITEMS = 0.5, 0.25  # shares that change places within a block
-HELD_OUT = 0.01  # share of the interactions that no model sees
+SHUFFLED_USERS, SHUFFLED_ITEMS = 0.5, 0.25  # shares that are permuted within a block
+HELD_OUT = 0.01  # share of the interactions that models do not see
 KEPT_USERS = 20_000
 
 
@@ -37,7 +37,7 @@ class Model(NamedTuple):
 
 
 def als(n_factors: int, iterations: int, alpha: float = 20.0) -> Callable[[scipy.sparse.csr_matrix], sets.Factors]:
-    """A training of implicit's ALS."""
+    """Return a function that trains implicit's ALS."""
 
     def train(interactions: scipy.sparse.csr_matrix) -> sets.Factors:
         from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415
@@ -50,7 +50,7 @@ def als(n_factors: int, iterations: int, alpha: float = 20.0) -> Callable[[scipy
 
 
 def bpr(n_factors: int, iterations: int, rate: float = 0.05) -> Callable[[scipy.sparse.csr_matrix], sets.Factors]:
-    """A training of implicit's BPR, on one thread, since more would give other factors each time."""
+    """Return a function that trains implicit's BPR, on one thread, since with more the factors would vary."""
 
     def train(interactions: scipy.sparse.csr_matrix) -> sets.Factors:
         from implicit.cpu.bpr import BayesianPersonalizedRanking  # noqa: PLC0415
@@ -75,17 +75,17 @@ MODELS = (
 
 
 def gowalla() -> scipy.sparse.csr_matrix:
-    """Who checked in where, users x places."""
+    """Return the check-ins as a matrix of users x places."""
     matrix = scipy.sparse.csr_matrix(scipy.sparse.load_npz(sets.DATA / "gowalla" / "train.npz"), dtype=np.float32)
     matrix.data[:] = 1
     return matrix
 
 
 def reduced(interactions: scipy.sparse.csr_matrix, rng: np.random.Generator) -> np.ndarray:
-    """A small copy of the interactions, each number the share that a block of the expansion keeps.
+    """Return a small copy of the interactions; each number is the share that a block of the expansion keeps.
 
-    Users and items are put in the order of a singular vector, that is of their taste, and gathered in groups of equal
-    size; what groups have with each other is summed, made even over users and items, varied, and scaled.
+    Users and items are sorted by a singular vector, that is, by taste, and divided into groups of equal size. The
+    interactions between groups are summed, balanced over users and items, varied, and scaled.
     """
     left, _, right = scipy.sparse.linalg.svds(interactions, k=2, v0=rng.standard_normal(min(interactions.shape)))
     groups = [np.empty(n, np.int64) for n in interactions.shape]
@@ -100,14 +100,14 @@ def reduced(interactions: scipy.sparse.csr_matrix, rng: np.random.Generator) -> 
         outer /= outer.sum(axis=1, keepdims=True)
     outer *= rng.lognormal(0, 0.5, outer.shape)
     low, high = 0.0, TIMES / outer.max() * 1e6
-    for _ in range(200):  # find the scale at which the clipped numbers sum up to what is wanted
+    for _ in range(200):  # find the scale at which the clipped numbers have the required sum
         middle = (low + high) / 2
         low, high = (middle, high) if np.minimum(middle * outer, 1).sum() < TIMES else (low, middle)
     return np.minimum(low * outer, 1.0)
 
 
 def blocks(interactions: scipy.sparse.csr_matrix) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Users and items of the expanded interactions, a block at a time."""
+    """Yield users and items of the expanded interactions, block by block."""
     rng = np.random.default_rng(SEED)
     n_users, n_items = interactions.shape
     users, items = interactions.nonzero()
@@ -128,11 +128,11 @@ def _partly_shuffled(n: int, share: float, rng: np.random.Generator) -> np.ndarr
 
 
 def expanded() -> scipy.sparse.csr_matrix:
-    """A randomised Kronecker product of a reduced copy of Gowalla and Gowalla itself, without empty rows and columns.
+    """Return a randomised Kronecker product of a reduced copy of Gowalla and Gowalla, without empty rows and columns.
 
-    After Belletti et al., Scalable realistic recommendation datasets through fractal expansions (2019), as the data
-    of MLPerf's recommendation benchmark was made: every block is a copy of which some interactions are dropped and
-    some users and items have changed places.
+    This follows Belletti et al., Scalable realistic recommendation datasets through fractal expansions (2019), like the
+    data of MLPerf's recommendation benchmark. Every block is a copy in which some interactions are dropped, and some
+    users and items are permuted.
     """
     once = gowalla()
     users, items = (np.concatenate(parts) for parts in zip(*blocks(once), strict=True))
@@ -145,7 +145,7 @@ def expanded() -> scipy.sparse.csr_matrix:
 
 
 def split(interactions: scipy.sparse.csr_matrix) -> tuple[scipy.sparse.csr_matrix, np.ndarray, np.ndarray]:
-    """Interactions to learn from, and users and items of those held out."""
+    """Split interactions into those to learn from, and users and items of those held out."""
     rng = np.random.default_rng(SEED)
     users, items = interactions.nonzero()
     out = rng.random(len(users)) < HELD_OUT
@@ -155,14 +155,14 @@ def split(interactions: scipy.sparse.csr_matrix) -> tuple[scipy.sparse.csr_matri
 
 
 def ranked_right(factors: sets.Factors, users: np.ndarray, items: np.ndarray, others: np.ndarray) -> float:
-    """How often a held-out item scores more than another item; 0.5 is chance."""
+    """Return how often a held-out item scores more than another item; 0.5 is chance."""
     asked = factors.users[users]
     gain = np.einsum("ij,ij->i", asked, factors.items[items]) - np.einsum("ij,ij->i", asked, factors.items[others])
     return float(np.mean(gain > 0))
 
 
 def save(name: str, factors: sets.Factors, interactions: scipy.sparse.csr_matrix) -> None:
-    """Keep all items and some users, with what these have had already."""
+    """Store all items and some users, with what these users have seen."""
     rng = np.random.default_rng(SEED)
     users = np.sort(rng.permutation(len(factors.users))[:KEPT_USERS])
     folder = sets.CACHE / name
@@ -171,11 +171,11 @@ def save(name: str, factors: sets.Factors, interactions: scipy.sparse.csr_matrix
     scipy.sparse.save_npz(folder / "seen.npz", interactions[users])
     unfinished = folder / "unfinished.npy"
     np.save(unfinished, np.ascontiguousarray(factors.items, np.float32))
-    unfinished.rename(folder / "items.npy")  # a set is there when its items are
+    unfinished.rename(folder / "items.npy")  # a set is complete once its items exist
 
 
 def statistics(factors: sets.Factors) -> str:
-    """In words: lengths of items, and the effective rank of their second moment."""
+    """Describe the lengths of items, and the effective rank of their second moment."""
     low, high, highest = factor_statistics.lengths_over_median(factors.items, 10, 90, 99)
     rank = factor_statistics.effective_rank(factors.items)
     return (f"{len(factors.items):,} x {factors.items.shape[1]}, 10%, 90%, 99% of lengths over their median {low:.2f} "
@@ -183,21 +183,21 @@ def statistics(factors: sets.Factors) -> str:
 
 
 def learn(names: list[str]) -> None:
-    """Train what is not there yet."""
+    """Train the sets that do not exist yet."""
     data: dict[str, tuple[scipy.sparse.csr_matrix, np.ndarray, np.ndarray]] = {}
     for model in MODELS:
         if model.name not in names:
             continue
         if (sets.CACHE / model.name / "items.npy").exists():
-            print(f"{model.name} is there: {statistics(sets.learned(model.name))}")
+            print(f"{model.name} exists: {statistics(sets.learned(model.name))}")
             continue
         if model.data not in data:
             start = time.perf_counter()
             data[model.data] = split(expanded() if model.data == "expanded" else gowalla())
             matrix = data[model.data][0]
             degrees = np.bincount(matrix.indices, minlength=matrix.shape[1])
-            print(f"{model.data}: {matrix.shape[0]:,} users x {matrix.shape[1]:,} items, {matrix.nnz:,} interactions, "
-                  f"median, 99%, most an item {np.median(degrees):.0f} {np.percentile(degrees, 99):.0f} "
+            print(f"{model.data}: {matrix.shape[0]:,} users x {matrix.shape[1]:,} items, {matrix.nnz:,} interactions; "
+                  f"per item, median, 99% and most are {np.median(degrees):.0f} {np.percentile(degrees, 99):.0f} "
                   f"{degrees.max():,}, in {time.perf_counter() - start:.0f} s", flush=True)  # fmt: skip
         matrix, users, items = data[model.data]
         print(f"{model.name}: learning", flush=True)
@@ -217,7 +217,7 @@ def _seen_pairs(matrix: scipy.sparse.csr_matrix, n: int) -> tuple[np.ndarray, np
 
 
 def main() -> None:
-    """Learn all sets, or those that are named."""
+    """Learn all sets, or the given ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [model.name for model in MODELS]
     parser.add_argument("names", nargs="*", metavar="SET", help=f"which sets, of {', '.join(names)}; all by default")
@@ -225,9 +225,9 @@ def main() -> None:
     if unknown := set(options.names) - set(names):
         sys.exit(f"There is no set {min(unknown)!r}; sets are {', '.join(names)}.")
     if not Path(sets.DATA / "gowalla" / "train.npz").exists():
-        sys.exit(f"{sets.DATA} holds no gowalla/train.npz, so nothing can be learned.")
+        sys.exit(f"{sets.DATA} does not contain gowalla/train.npz, so nothing can be learned.")
     measure.settle_process()
-    print(f"sets go to {sets.CACHE}")
+    print(f"sets are written to {sets.CACHE}")
     learn(options.names or names)
 
 

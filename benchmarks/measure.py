@@ -1,4 +1,4 @@
-"""How benchmarks measure: ratios of one run, recall with every speed, and the machine they were seen on."""
+"""How benchmarks measure: ratios within one run, recall with every speed, and a record of the machine."""
 
 import json
 import os
@@ -18,15 +18,15 @@ from tessella.paper import tie_aware_recall
 
 RESULTS = Path(__file__).parent / "results"
 
-# Large arrays then stay with the process instead of going back to the system after each call, so that neither side
-# of a ratio is timed on fresh pages. Both sides run under it.
+# The process then keeps the memory of large arrays instead of returning it to the system after each call, so that
+# neither side of a ratio is timed on fresh pages. It applies to both sides.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**34), "MALLOC_TRIM_THRESHOLD_": str(2**36)}
 STRETCH, UNCOUNTED = 100, 5
 ONE_BLAS_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
 def settle_process() -> None:
-    """Start this script again with memory kept and BLAS on one thread, and refuse to measure the NumPy reference."""
+    """Restart this script so that it keeps memory and uses one BLAS thread; refuse to measure the NumPy reference."""
     if _kernels.core().simd == _kernels.REFERENCE:
         sys.exit("Benchmarks need the native core; install a C++ compiler and reinstall tessella.")
     wanted = KEEP_MEMORY | ONE_BLAS_THREAD
@@ -35,7 +35,7 @@ def settle_process() -> None:
 
 
 def alternate(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of every call, all of them in turn, `repeats` times, after a turn that does not count."""
+    """Return the seconds of every call; calls alternate, `repeats` times, after a warm-up turn."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + 1):
         for name, call in calls.items():
@@ -52,22 +52,22 @@ def alternate(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[s
 
 
 def best_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
-    """One call's fastest turn over another's, which may be turns of a faster and a slower hour of the machine."""
+    """Return the ratio of the fastest turns of two calls; the machine may not have been equally fast in both turns."""
     return min(seconds[ours]) / min(seconds[theirs])
 
 
 def median_ratio(seconds: Mapping[str, list[float]], ours: str, theirs: str) -> float:
-    """The median, over turns, of one call's time over another's in the same turn: both then met the same machine."""
+    """Return the median over turns of the ratio of two calls' times in the same turn, under the same conditions."""
     return statistics.median(a / b for a, b in zip(seconds[ours], seconds[theirs], strict=True))
 
 
 def recall(found: np.ndarray, true: np.ndarray, items: np.ndarray, users: np.ndarray) -> float:
-    """Share of answers whose score is within 1e-5 of the true k-th, each item counting once; ids are row numbers."""
+    """Return the share of answers that score within 1e-5 of the true k-th; items count once; ids are row numbers."""
     return float(np.mean(tie_aware_recall(found, exact_scores(found, items, users), exact_scores(true, items, users))))
 
 
 def exact_scores(ids: np.ndarray, items: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """Inner products of answers with their users in float64, a block of users at a time; -inf for a missing answer."""
+    """Return inner products of answers with their users in float64, block by block; -inf for missing answers."""
     products = np.empty(ids.shape)
     block = max(1, 10_000_000 // max(1, ids.shape[1] * items.shape[1]))
     for first in range(0, len(ids), block):
@@ -78,10 +78,10 @@ def exact_scores(ids: np.ndarray, items: np.ndarray, users: np.ndarray) -> np.nd
 
 
 def latencies(calls: Mapping[str, Callable[[np.ndarray], object]], users: np.ndarray) -> dict[str, list[float]]:
-    """Seconds of single queries from Python, one user after another.
+    """Return the seconds of single queries from Python, one user after another.
 
-    Calls take turns, each with a stretch of users, as a service answers one query after another: what a library finds
-    in the caches is then its own. The first few of a stretch, which find another's there, are asked and not counted.
+    Calls take turns, each with a run of users, like a service that answers one query after another, so that a library
+    finds its own data in the caches. The first few queries of a run, which find another library's, are not counted.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for first in range(0, len(users), STRETCH):
@@ -96,12 +96,12 @@ def latencies(calls: Mapping[str, Callable[[np.ndarray], object]], users: np.nda
 
 
 def middle_and_slow(seconds: list[float]) -> tuple[float, float]:
-    """Median and 99th percentile in microseconds."""
+    """Return the median and the 99th percentile in microseconds."""
     return float(1e6 * np.median(seconds)), float(1e6 * np.percentile(seconds, 99))
 
 
 def goal(value: float, *, least: float | None = None, most: float | None = None) -> str:
-    """The goal beside a figure, and whether it was missed; nothing where there is no goal."""
+    """Format the goal of a figure, and whether it was missed; an empty string if there is no goal."""
     if least is None and most is None:
         return ""
     if least is not None:
@@ -110,7 +110,7 @@ def goal(value: float, *, least: float | None = None, most: float | None = None)
 
 
 def machine() -> dict[str, str]:
-    """What a figure was seen on."""
+    """Describe the machine and the versions that a figure was measured with."""
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():

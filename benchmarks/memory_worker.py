@@ -1,4 +1,4 @@
-"""Peak memory of one call in a fresh process: what it had at most during the call, less what it had before."""
+"""Peak memory of one call in a fresh process: the peak during the call minus the memory before it."""
 
 import json
 import os
@@ -16,21 +16,21 @@ STATUS, PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def ask(command: str, *arguments: object) -> dict:
-    """Run a command below in a process of its own, with malloc as it comes."""
+    """Run a command below in its own process, with malloc's defaults."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     called = [sys.executable, __file__, command, *map(str, arguments)]
     return json.loads(subprocess.run(called, env=plain, check=True, capture_output=True, text=True).stdout)
 
 
 def forget_peak() -> int:
-    """Start to watch for a new peak; gives the bytes that this process has now."""
+    """Reset the peak; return the bytes that this process has now."""
     if PEAK.exists():
         PEAK.write_text("5")
     return _bytes("VmRSS")
 
 
 def peak() -> int:
-    """The most bytes that this process has had since then, or ever where the system cannot forget."""
+    """Return the peak memory of this process since then, or since its start if the system cannot reset the peak."""
     return _bytes("VmHWM")
 
 
@@ -44,7 +44,7 @@ def _bytes(name: str) -> int:
 def build(items: str, kind: str) -> dict[str, float]:
     """Build an index."""
     factors = np.load(items)
-    ts.Index.build(factors[:100], method="exact")  # loads what is loaded once
+    ts.Index.build(factors[:100], method="exact")  # loads modules before memory is measured
     before, start = forget_peak(), time.perf_counter()
     index = ts.Index.build(factors, method=kind)
     return {"given": factors.nbytes, "grown": peak() - before, "kept": index.nbytes,
@@ -52,7 +52,7 @@ def build(items: str, kind: str) -> dict[str, float]:
 
 
 def own_lists(items: str, users: str, n_ids: str) -> dict[str, float]:
-    """Search with a list of allowed ids for every query, of int32 so that they take less."""
+    """Search with a list of allowed ids for every query, in int32 to save memory."""
     factors, queries, rng = np.load(items), np.load(users), np.random.default_rng(0)
     index = ts.Index.build(factors, method="exact")
     index.search(queries[:10], allow=[[1, 2]] * 10)

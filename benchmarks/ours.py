@@ -1,4 +1,4 @@
-"""Our own methods, as sweeps of the same kind as those of the peers."""
+"""Our own methods, swept in the same way as those of the peers."""
 
 import copy
 from collections.abc import Iterator
@@ -19,39 +19,39 @@ OurMethod: TypeAlias = ts.Exact | ts.Tiles | ts.Slots | None  # None follows the
 
 
 def build_exact(item_factors: np.ndarray, threads: int | None = None) -> ts.Index:
-    """An index for exact and slots search, with the default schema."""
+    """Build an index for exact and slots search, with the default schema."""
     return ts.Index.build(item_factors, method="exact", threads=threads)
 
 
 def build_auto(item_factors: np.ndarray, threads: int | None = None, target_recall: float = 0.95) -> ts.Index:
-    """An index that chooses its method by measurement, for the recall that is wanted."""
+    """Build an index that chooses its method by measurement, for a target recall."""
     return ts.Index.build(item_factors, target_recall=target_recall, threads=threads)
 
 
 def build_tiles(item_factors: np.ndarray, threads: int | None = None) -> ts.Index:
-    """An index of learned tiles."""
+    """Build an index of learned tiles."""
     return ts.Index.build(item_factors, method="tiles", threads=threads)
 
 
 def slots_to_try() -> list[list[ts.Slots]]:
-    """Slots search over budgets, a list for each number of slots."""
+    """Return slots search over budgets, with a list for each number of slots."""
     return [[ts.Slots(budget, max_slots) for budget in BUDGETS] for max_slots in MAX_SLOTS]
 
 
 def tiles_to_try() -> list[ts.Tiles]:
-    """Tile search over reaches."""
+    """Return tile search over reaches."""
     return [ts.Tiles(reach) for reach in REACHES]
 
 
 def _entry(family: str, index: ts.Index, seconds: float, method: OurMethod, setting: str) -> Method:
-    """A search of an index by a method."""
+    """Return a search of an index by a method."""
     return Method(family, setting, Built(seconds, lambda: index.nbytes, "arrays"),
                   lambda queries, k, threads: index.search(queries, k, method=method, threads=threads).ids,
                   lambda query, k: index.search(query, k, method=method, threads=1))  # fmt: skip
 
 
 def _setting(method: ts.Slots | ts.Tiles) -> str:
-    """The settings of a method without its name."""
+    """Return the settings of a method without its name."""
     return str(method).split(", ", maxsplit=1)[1]
 
 
@@ -84,7 +84,7 @@ def _auto(item_factors: np.ndarray, threads: int, ks: tuple[int, ...] = (10,)) -
 
 
 def auto_for(*ks: int) -> Family:
-    """An automatic choice for each k."""
+    """Build an automatic index for each k."""
     return Family("tessella auto", "tessella", partial(_auto, ks=ks))
 
 

@@ -1,8 +1,8 @@
 """Where the time of a tile search goes, on one thread: coding queries, bounding tiles, codes of items, scores, Python.
 
-The engine answers in one call, so its parts are differences: an engine with few items codes queries and bounds tiles,
-and one that has few tiles, too, does little but code. What it costs to score an item is measured apart, and the scores
-are taken out of the visits. Appends to results/profile.jsonl.
+The engine answers in one call, so the parts are computed as differences: an engine with few items only codes queries
+and bounds tiles; one with few tiles too does little but code queries. The cost of scoring an item is measured
+separately, and subtracted from that of visiting tiles. Appends to results/profile.jsonl.
 """
 
 import argparse
@@ -30,12 +30,12 @@ SCORED = 64
 
 
 def least_seconds(call: Callable[[], object]) -> float:
-    """The time of the fastest of several calls."""
+    """Return the time of the fastest of several calls."""
     return min(timed(call)[1] for _ in range(TURNS))
 
 
 def with_few_items(index: ts.Index, n_tiles: int) -> Engine:
-    """An engine with some of the tiles of an index and its longest items, which every query visits."""
+    """Return an engine with some of the tiles of an index, and its longest items, which every query visits."""
     version = index._version
     tiling = replace(version.fitted.tiling, centres=version.fitted.tiling.centres[:n_tiles])
     fitted = replace(version.fitted, tiling=tiling)
@@ -45,7 +45,7 @@ def with_few_items(index: ts.Index, n_tiles: int) -> Engine:
 
 
 def profile(name: str, factors: sets.Factors) -> dict[str, object]:
-    """Print and return microseconds a query of every part, at the reach for a recall of 0.95."""
+    """Print and return microseconds per query of every part, at the reach for a recall of 0.95."""
     items, users = factors.items, np.ascontiguousarray(factors.users[: QUERIES_PER_CALL[1]])
     index = ts.Index.build(items, method="tiles")
     reach = next(trial.method.reach for trial in index.tune(factors.users).trials if trial.method.name == "tiles")
@@ -75,7 +75,7 @@ def profile(name: str, factors: sets.Factors) -> dict[str, object]:
     got = float(recall(found.scores, index.search(users, K, exact=True).scores).mean())
     shape = f"{len(items):,} x {items.shape[1]}, {n_tiles:,} tiles"
     print(f"\n{name}: {shape}, reach {reach:g}, recall {got:.4f}")
-    print(f"  {1e6 * whole / len(users):6.2f} us a query, {found.n_scored.mean():.0f} items scored")
+    print(f"  {1e6 * whole / len(users):6.2f} us per query, {found.n_scored.mean():.0f} items scored")
     for part, seconds in parts.items():
         print(f"  {1e6 * seconds / len(users):6.2f} us  {seconds / whole:4.0%}  {part}")
     row, one_score = row / len(users), one_score / len(users)
@@ -86,9 +86,9 @@ def profile(name: str, factors: sets.Factors) -> dict[str, object]:
 
 
 def main() -> None:
-    """Profile every set that is there."""
+    """Profile every available set."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="profile only sets whose names hold this")
+    parser.add_argument("--only", default="", help="profile only sets whose names contain this")
     options = parser.parse_args()
     measure.settle_process()
     print("  ".join(f"{name} {value}" for name, value in measure.machine().items()))

@@ -1,7 +1,7 @@
-"""Recall promised against recall had, for the k of a call and under filters.
+"""Promised recall against actual recall, at several k and under filters.
 
-An index is built for a recall, with users to measure with or without. Others are then asked, as anyone would ask: by
-the plan, without a word on the method.
+An index is built for a target recall, with or without users to measure with. Then other users are searched for, by the
+plan, as callers do who do not choose a method.
 """
 
 import argparse
@@ -19,16 +19,16 @@ import tessella as ts
 
 KS = (1, 10, 100, 500)
 TARGETS = (0.95, 0.99)
-SHORT = 0.005  # below the target, beyond which a promise is broken
-BEST = 100  # items that are left out
+SHORT = 0.005  # a promise is broken if recall is more than this below the target
+BEST = 100  # best items to exclude
 SHARES = (0.01, 0.1)
-TOLD = 2000  # users to measure with at most
-ASKED, ASKED_DEEP = 10_000, 2_000  # others who are asked at most, and with 100 answers and more
+TOLD = 2000  # the most users to measure with
+ASKED, ASKED_DEEP = 10_000, 2_000  # the most users to search for, and with 100 or more answers
 FEW = 0.8
 
 
 class Case(NamedTuple):
-    """A set with two lots of users, and what those who are asked have had, where it is known."""
+    """A set with two groups of users, and what those to search for have seen, if it is known."""
 
     name: str
     items: np.ndarray
@@ -38,17 +38,17 @@ class Case(NamedTuple):
 
 
 def promise(size: Size, options: argparse.Namespace) -> Figures:
-    """A line for each set, target, and whether users were given; a flag where recall is too low."""
-    print("\nrecall promised and had: built for a recall, asked by other users than it was measured with")
+    """Print a line for each set, target, and whether users were given; with a flag if recall is too low."""
+    print("\npromised and actual recall: built for a target recall, searched for other users than it was measured with")
     for case in cases(size, options.only):
-        print(f"\n{case.name}: {len(case.items):,} x {case.items.shape[1]}, {len(case.asked):,} users are asked")
+        print(f"\n{case.name}: {len(case.items):,} x {case.items.shape[1]}, {len(case.asked):,} users")
         for told in (True, False):
             for target in TARGETS:
                 yield had(case, target, told=told)
 
 
 def cases(size: Size, only: str) -> Iterator[Case]:
-    """The learned sets that are there, and every generated kind."""
+    """Yield the available learned sets, and every generated kind."""
     for name in size.learned((*sets.LEARNED, *sets.EXPANDED), only):
         factors = sets.learned(name)
         kept = sets.sampled_items(len(factors.items), size.learned_items)
@@ -64,7 +64,7 @@ def cases(size: Size, only: str) -> Iterator[Case]:
 
 
 def halved(name: str, factors: sets.Factors, seen: scipy.sparse.csr_matrix | None, size: Size) -> Case:
-    """Half of the users, or as many as are needed, to measure with, and others to ask."""
+    """Split users: half, or as many as are needed, to measure with, and others to search for."""
     order = sets.sampled_users(len(factors.users), len(factors.users))
     half = len(order) // 2
     told, asked = order[: min(half, TOLD)], order[-min(half, ASKED, size.n_users if size.quick else ASKED) :]
@@ -73,7 +73,7 @@ def halved(name: str, factors: sets.Factors, seen: scipy.sparse.csr_matrix | Non
 
 
 def had(case: Case, target: float, *, told: bool) -> dict[str, object]:
-    """Print and return the recall had, by filter and k."""
+    """Print and return the actual recall, by filter and k."""
     start = time.perf_counter()
     index = ts.Index.build(case.items, target_recall=target, queries=case.told if told else None)
     seconds = time.perf_counter() - start
@@ -95,12 +95,12 @@ def had(case: Case, target: float, *, told: bool) -> dict[str, object]:
 
 
 def flag(recall: float, target: float) -> str:
-    """A mark where recall is too low."""
+    """Return a mark if recall is too low."""
     return "!" if recall < target - SHORT else " "
 
 
 def filters_of(case: Case, index: ts.Index) -> Iterator[tuple[str, Callable[[int], dict[str, Any]]]]:
-    """Filters by name: from how many users to the options of a search."""
+    """Return filters by name; each is a function from a number of users to the options of a search."""
     yield "plain", lambda _n: {}
     if case.seen is not None:
         seen = case.seen
@@ -113,7 +113,7 @@ def filters_of(case: Case, index: ts.Index) -> Iterator[tuple[str, Callable[[int
 
 
 def recalls_had(index: ts.Index, users: np.ndarray, k: int, options: dict[str, Any]) -> np.ndarray:
-    """Each user's tie-aware recall against exact search, which tests hold equal to brute force."""
+    """Return each user's tie-aware recall against exact search, which tests compare with brute force."""
     true = index.search(users, k, exact=True, **options).scores
     found = index.search(users, k, **options).scores
     wanted = np.isfinite(true).sum(axis=1)

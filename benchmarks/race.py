@@ -14,15 +14,15 @@ from tessella.paper import tie_aware_recall
 
 K = 10
 RECALLS = (0.90, 0.95, 0.99)
-ENOUGH = 0.995  # a sweep goes no further up
-SLACK = 1.3  # how much faster a point may be than it was timed
-PLATEAU = 0.001  # nor where two steps in a row gain less than this
+ENOUGH = 0.995  # a sweep stops at this recall
+SLACK = 1.3  # how much faster a point may be than its first timing
+PLATEAU = 0.001  # a sweep also stops if two steps in a row gain less than this
 FINALISTS = 3
-PATIENCE = 1.0  # seconds that one call may take; slower methods are asked fewer queries
+PATIENCE = 1.0  # seconds that one call may take; slower methods get fewer queries
 BRUTE_FORCE = ("faiss Flat", "faiss Flat ip")
-SLOW = 0.5  # seconds above which one call is enough for a first pass
-WORTH_ASKING = 0.75  # the recall with few queries from which more are asked
-WORTH_TIMING = 0.85  # the recall from which a call is timed more than once
+SLOW = 0.5  # seconds; slower calls are made only once in a first pass
+WORTH_ASKING = 0.75  # with at least this recall on few queries, more queries are run
+WORTH_TIMING = 0.85  # with at least this recall, a call is timed more than once
 FEWEST_QUERIES = 100
 
 
@@ -32,11 +32,11 @@ class Point:
 
     method: Method
     recall: float
-    speed: float  # queries a second
+    speed: float  # queries per second
     threads: int
 
     def figures(self) -> dict[str, object]:
-        """For the record."""
+        """Return the point in plain values, to be recorded."""
         return {"family": self.method.family, "setting": self.method.setting, "recall": round(self.recall, 5),
                 "queries_per_second": round(self.speed, 1), "threads": self.threads}  # fmt: skip
 
@@ -52,7 +52,7 @@ class Course:
 
     @classmethod
     def over(cls, name: str, factors: Factors, k: int = K) -> "Course":
-        """With answers by brute force, in blocks."""
+        """Make a course with answers by brute force, in blocks."""
         items, users = factors
         block = max(1, 20_000_000 // len(items))
 
@@ -66,22 +66,22 @@ class Course:
         return cls(name, factors, *(np.take_along_axis(part, order, axis=1) for part in (ids, scores)))
 
     def of(self, k: int) -> "Course":
-        """The same set with fewer answers."""
+        """Return the course with fewer answers."""
         return Course(self.name, self.factors, self.true_ids[:, :k], self.true_scores[:, :k])
 
     @property
     def k(self) -> int:
-        """How many answers are asked for."""
+        """The number of answers."""
         return self.true_scores.shape[1]
 
     @property
     def title(self) -> str:
-        """Name and sizes."""
+        """The name and sizes of the set."""
         items, users = self.factors
         return f"{self.name}: {len(items):,} x {items.shape[1]}, {len(users):,} queries, k = {self.k}"
 
     def recall(self, found: np.ndarray) -> float:
-        """Tie-aware recall of answers to the first queries; only those that are not the true ones have to be scored."""
+        """Return the tie-aware recall of answers to the first queries; only answers that are not true are scored."""
         items, users = self.factors
         scores = np.full(found.shape, -np.inf)
         is_true = np.zeros(len(items) + 1, bool)  # the last stands for a missing answer
@@ -97,31 +97,31 @@ class Course:
 
 @dataclass
 class Sweep:
-    """Points of one thread count."""
+    """The points of one thread count."""
 
     points: list[Point] = field(default_factory=list)
 
     def families(self) -> list[str]:
-        """In the order in which they ran."""
+        """The families, in the order in which they ran."""
         return list(dict.fromkeys(point.method.family for point in self.points))
 
     def best(self, level: float, family: str | None = None) -> Point | None:
-        """The fastest point that reaches a recall."""
+        """Return the fastest point that reaches a recall."""
         return next(iter(self.fastest(level, family)), None)
 
     def fastest(self, level: float, family: str | None = None) -> list[Point]:
-        """Points that reach a recall, the fastest first."""
+        """Return the points that reach a recall, the fastest first."""
         reached = [p for p in self.points if p.recall >= level and family in (None, p.method.family)]
         return sorted(reached, key=lambda point: -point.speed)
 
     def only(self, families: Iterable[str]) -> "Sweep":
-        """Points of some families."""
+        """Return the points of some families."""
         wanted = set(families)
         return Sweep([point for point in self.points if point.method.family in wanted])
 
 
 def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float = 0.0) -> list[Point]:
-    """Points of a ladder from the bottom, until recall is enough or no longer grows, or speed is below a bar."""
+    """Return the points of a ladder from the bottom, until recall is enough or stops growing, or speed is too low."""
     points: list[Point] = []
     for method in ladder:
         points.append(measured(course, method, threads, repeats))
@@ -132,7 +132,7 @@ def climb(course: Course, ladder: Ladder, threads: int, repeats: int, bar: float
 
 
 def measured(course: Course, method: Method, threads: int, repeats: int) -> Point:
-    """What a method achieves: roughly, with few queries, where its recall is far too low."""
+    """Measure a method; only roughly, with few queries, if its recall is far too low."""
     few = tried(course, method, threads)
     if few.recall < WORTH_ASKING:
         return few
@@ -145,16 +145,16 @@ def measured(course: Course, method: Method, threads: int, repeats: int) -> Poin
 
 
 def tried(course: Course, method: Method, threads: int) -> Point:
-    """What a method achieves with few queries."""
+    """Measure a method with few queries."""
     few = course.factors.users[:FEWEST_QUERIES]
     found, seconds = timed(lambda: method.search(few, course.k, threads))
     return Point(method, course.recall(found), len(few) / seconds, threads)
 
 
 def affordable(course: Course, few: Point) -> int:
-    """How many queries a call may ask without taking too long, by what a few took.
+    """Return how many queries a call may have without taking too long, estimated from a few.
 
-    Brute force is asked them all: fewer take it several times as long each.
+    Brute force gets them all, because with fewer it takes several times as long per query.
     """
     n_users = len(course.factors.users)
     if few.method.family in BRUTE_FORCE:
@@ -163,25 +163,25 @@ def affordable(course: Course, few: Point) -> int:
 
 
 def fastest_call(course: Course, method: Method, n: int, threads: int, repeats: int) -> float:
-    """Seconds of the fastest of a few calls with the first queries."""
+    """Return the seconds of the fastest of a few calls with the first queries."""
     users = course.factors.users[:n]
     return min(timed(lambda: method.search(users, course.k, threads))[1] for _ in range(repeats))
 
 
 def sweep(courses: Sequence[Course], families: Iterable[Family], repeats: int, build_threads: int) -> list[Sweep]:
-    """Every setting of every family on one thread, on courses over the same items: indexes are built once."""
+    """Measure every setting of every family on one thread, on courses over the same items; build indexes once."""
     found = [Sweep() for _ in courses]
     for family in families:
         for ladder in family.ladders(courses[0].factors.items, build_threads):
             for course, points in zip(courses, found, strict=True):
-                enough = points.best(RECALLS[-1], family.name)  # slower than that, more effort cannot pay
+                enough = points.best(RECALLS[-1], family.name)  # a slower setting cannot win
                 fitting = [method for method in ladder if method.fits(course.k)]
                 points.points += climb(course, fitting, 1, repeats, enough.speed / SLACK if enough else 0.0)
     return found
 
 
 def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Sweep:
-    """The settings of each family that were fastest on one thread, on more; recall does not depend on threads."""
+    """Measure the settings of each family that were fastest on one thread on more; recall stays the same."""
     chosen: dict[int, Point] = {}
     for family in one_thread.families():
         highest = max(one_thread.only([family]).points, key=lambda point: point.recall)
@@ -196,7 +196,7 @@ def again(course: Course, one_thread: Sweep, threads: int, repeats: int) -> Swee
 
 
 def table(points: Sweep, families: Iterable[str]) -> list[str]:
-    """Lines with the throughput of each family at each recall, and the setting that gave it at 0.95."""
+    """Return lines with the throughput of each family at each recall, and its setting at 0.95."""
     names = list(families)
     width = max((len(name) for name in names), default=0)
     lines = [f"  {'q/s at recall':<{width}}  " + "  ".join(f"{f'>= {level:.2f}':>9}" for level in RECALLS)]
@@ -232,7 +232,7 @@ class Final:
 def final(
     course: Course, ours: Sweep, theirs: Sweep, level: float, repeats: int, auto: Point | None = None
 ) -> Final | None:
-    """The finalists of both sides in turns, and the best of each side compared."""
+    """Measure the finalists of both sides in turns, and compare the best of each side."""
     sides = [side.fastest(level)[:FINALISTS] for side in (ours, theirs)]
     if not all(sides):
         return None
@@ -247,7 +247,7 @@ def final(
 
 
 def in_turns(course: Course, points: Iterable[Point], repeats: int) -> tuple[dict[str, list[float]], int]:
-    """Seconds of every method, turn by turn, and how many queries each call asked."""
+    """Return the seconds of every method, turn by turn, and the number of queries per call."""
     entered = {point.method.name: point for point in points}
     threads = next(iter(entered.values())).threads
     n = min(affordable(course, tried(course, point.method, threads)) for point in entered.values())

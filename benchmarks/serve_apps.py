@@ -1,6 +1,7 @@
 """Applications for bench_serve.py: the service, and two that read and write the same bytes and do nothing else.
 
-TESSELLA_BENCH_APP is service, bare or starlette; TESSELLA_BENCH_STORE the store. Granian imports `app` from here.
+TESSELLA_BENCH_APP is service, bare or starlette; TESSELLA_BENCH_STORE is the path of the store. Granian imports `app`
+from here.
 """
 
 import os
@@ -38,17 +39,24 @@ ANSWER = {
     ],
     "next": None,
 }
+HEADERS = {  # beside those that tell the length and the type of the body
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "tessella-generation": "a",
+    "tessella-version": "1",
+}
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 ENCODER = msgspec.json.Encoder()
 
 
 async def bare(scope: Any, receive: Any, send: Any) -> None:
-    """The least that an ASGI application can do."""
+    """Do the least that an ASGI application can do."""
     if scope["type"] != "http":
         await lifespan(receive, send)
         return
     RECOMMEND.decode((await receive())["body"])
     body = ENCODER.encode(ANSWER)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *RAW_HEADERS]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -63,20 +71,20 @@ async def lifespan(receive: Any, send: Any) -> None:
 
 
 async def nothing(request: Request) -> Response:
-    """The same, by Starlette."""
+    """Return a minimal Starlette application with the same answer."""
     RECOMMEND.decode(await request.body())
-    return Response(ENCODER.encode(ANSWER), media_type="application/json")
+    return Response(ENCODER.encode(ANSWER), headers=HEADERS, media_type="application/json")
 
 
 def service() -> Service:
-    """The service on a store, which it also writes to."""
+    """Return the service on a store, with writing enabled."""
     store = Store.open(os.environ["TESSELLA_BENCH_STORE"], risk_power_loss=False)
     counters = Counters(Path(tempfile.mkdtemp()) / "counters", NAMES)
     return Service(store, Settings(writable=True), counters)
 
 
 def chosen() -> Any:
-    """The application that the environment names."""
+    """Return the application named in the environment."""
     name = os.environ.get("TESSELLA_BENCH_APP", "bare")
     if name == "starlette":
         return Starlette(routes=[Route("/v1/recommend", nothing, methods=["POST"])])

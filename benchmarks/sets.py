@@ -1,7 +1,7 @@
-"""Factors to measure on: learned ones where they are, and generated ones.
+"""Factors for benchmarks: learned ones, if they are available, and generated ones.
 
-Learned factors are items.npy and users.npy in factors/NAME of the folder that TESSELLA_DATA names (or ../shared/data),
-or in NAME of the folder that TESSELLA_BENCH_CACHE names (or ~/.cache/tessella-bench), where learned.py puts them.
+Learned factors are items.npy and users.npy in factors/NAME of the folder named in TESSELLA_DATA (or ../shared/data), or
+in NAME of the folder named in TESSELLA_BENCH_CACHE (or ~/.cache/tessella-bench), where learned.py writes them.
 """
 
 import os
@@ -27,7 +27,7 @@ class Factors(NamedTuple):
     users: np.ndarray
 
     def sample(self, n_users: int, n_items: int | None = None) -> "Factors":
-        """Some users, and all or some of the items."""
+        """Return a sample of the users, and all or some of the items."""
         return Factors(
             np.ascontiguousarray(self.items[sampled_items(len(self.items), n_items)]),
             np.ascontiguousarray(self.users[sampled_users(len(self.users), n_users)]),
@@ -35,27 +35,27 @@ class Factors(NamedTuple):
 
 
 def sampled_users(n_all: int, n_users: int) -> np.ndarray:
-    """Which users a sample has."""
+    """Return which users a sample has."""
     return np.random.default_rng(0).permutation(n_all)[:n_users]
 
 
 def sampled_items(n_all: int, n_items: int | None) -> np.ndarray:
-    """Which items a sample has, all of them if None."""
+    """Return which items a sample has; None for all."""
     return np.sort(np.random.default_rng(1).permutation(n_all)[:n_items])
 
 
 def learned_names() -> list[str]:
-    """Names of the sets of learned factors that are there."""
+    """Return the names of the available sets of learned factors."""
     return sorted(path.parent.name for home in (DATA / "factors", CACHE) for path in home.glob("*/items.npy"))
 
 
 def learned(name: str) -> Factors:
-    """A set of learned factors."""
+    """Load a set of learned factors."""
     return Factors(*(np.load(folder(name) / f"{part}.npy") for part in Factors._fields))
 
 
 def seen(name: str) -> scipy.sparse.csr_matrix | None:
-    """What users of a set of learned factors have had already, users x items; None where it is not known."""
+    """Return what the users of a set of learned factors have seen, users x items; None if it is not known."""
     path = folder(name) / "seen.npz"
     if not path.exists():
         path = DATA / name.split("-", maxsplit=1)[0] / "train.npz"
@@ -63,23 +63,23 @@ def seen(name: str) -> scipy.sparse.csr_matrix | None:
 
 
 def folder(name: str) -> Path:
-    """Where a set of learned factors is."""
+    """Return the folder of a set of learned factors."""
     kept = CACHE / name
     return kept if (kept / "items.npy").exists() else DATA / "factors" / name
 
 
 def generated(n_items: int, n_factors: int = 64, n_users: int = 2000, kind: Kind = "als") -> Factors:
-    """Generated factors that resemble learned ones."""
+    """Generate factors that resemble learned ones."""
     return Factors(*generated_factors(n_items, n_users, n_factors, kind=kind))
 
 
 def gaussian(n_items: int, n_factors: int, n_users: int = 2000) -> Factors:
-    """Independent normal numbers, which nothing but a good scan can search."""
+    """Generate independent normal numbers, for which nothing beats a good scan."""
     rng = np.random.default_rng(0)
     return Factors(*(rng.standard_normal((n, n_factors), dtype=np.float32) for n in (n_items, n_users)))
 
 
-MADE = {  # items of each kind
+MADE = {  # the number of items of each kind
     **{f"generated {kind}": 100_000 for kind in get_args(Kind)},
     "gaussian": 20_000,
     "clustered": 100_000,
@@ -88,7 +88,7 @@ MADE = {  # items of each kind
 
 
 def made(kind: str, n_items: int, n_factors: int, n_users: int) -> Factors:
-    """Factors of a kind in MADE: clustered ones have skewed lengths, cosine ones equal lengths and few directions."""
+    """Generate factors of a kind in MADE: "clustered" has skewed lengths, "cosine" equal lengths and few directions."""
     if kind == "gaussian":
         return gaussian(n_items, n_factors, n_users)
     if kind.startswith("generated"):
@@ -100,7 +100,7 @@ def made(kind: str, n_items: int, n_factors: int, n_users: int) -> Factors:
 
 
 def skewed(n: int, k: int, seed: int = 0) -> np.ndarray:
-    """Factors with skewed norms, clustered directions and a decaying spectrum."""
+    """Generate factors with skewed norms, clustered directions and a decaying spectrum."""
     rng = np.random.default_rng(seed)
     spectrum = (1 + np.arange(k)) ** -0.5
     centres = rng.standard_normal((200, k), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What a service does beside answering batches: it grows, answers everyone, changes while it serves, and is built."""
+"""Workloads other than batches: growth, answers for everyone, changes during searches, and builds."""
 
 import argparse
 import itertools
@@ -25,7 +25,7 @@ Figures = Iterator[dict[str, object]]
 
 
 class Size(Protocol):
-    """How large and how often."""
+    """Sizes and repetitions."""
 
     n_users: int
     many: int
@@ -38,14 +38,14 @@ class Size(Protocol):
     quick: bool
 
     def learned(self, names: Iterable[str], only: str) -> list[str]:
-        """Those of some sets of learned factors that are there; says which are not."""
+        """Return the sets of learned factors that are available; print which are not."""
         ...
 
 
 def growth(size: Size, options: argparse.Namespace) -> Figures:
-    """How our cost grows with items and factors, at a recall of 0.95, on one thread."""
+    """Measure how our cost grows with items and factors, at a recall of 0.95, on one thread."""
     small, middle, large = size.growth
-    print("\ngrowth: our microseconds a query at recall >= 0.95, one thread, 2,000 queries a call")
+    print("\ngrowth: our microseconds per query at recall >= 0.95, one thread, 2,000 queries per call")
     taken: dict[tuple[str, int, int], float] = {}
     shapes = [(small, 64), (middle, 64), (large, 64), (middle, 32), (middle, 128)]
     made = [("generated", *shape) for shape in shapes] + [("gaussian", small, 50), ("gaussian", middle, 50)]
@@ -53,21 +53,21 @@ def growth(size: Size, options: argparse.Namespace) -> Figures:
         factors = getattr(sets, kind)(n_items, n_factors, size.n_users)
         course = Course.over(kind, factors)
         best = race.sweep([course], ours.FAMILIES, size.repeats, options.threads)[0].best(0.95)
-        if best is None:  # exact search always does
+        if best is None:  # cannot happen: exact search reaches every recall
             continue
         taken[kind, n_items, n_factors] = 1e6 / best.speed
         cost = f"{kind:<10} {n_items:>9,} x {n_factors:<4} {1e6 / best.speed:>8.1f}"
         print(f"  {cost}  {best.method.name}, recall {best.recall:.4f}")
         yield {"kind": kind, "n_items": n_items, "n_factors": n_factors, **best.figures()}
     ratio = taken["generated", large, 64] / taken["generated", middle, 64]
-    print(f"  {large:,} items over {middle:,}: {ratio:.2f} times the time a query{measure.goal(ratio, most=4.0)}")
+    print(f"  {large:,} items over {middle:,}: {ratio:.2f} times the time per query{measure.goal(ratio, most=4.0)}")
     yield {"large_over_middle": ratio}
 
 
 def everyone(size: Size, options: argparse.Namespace) -> Figures:
-    """Ten items for every user, without those that the user has seen, against implicit's recommend."""
+    """Compare ten items for every user, without seen ones, with implicit's recommend."""
     if not peers.IMPLICIT.installed:
-        print("\neveryone is left out: implicit is not installed")
+        print("\neveryone is skipped: implicit is not installed")
         return
     for name in size.learned(sets.LEARNED, options.only):
         seen = sets.seen(name)
@@ -127,7 +127,7 @@ def race_for_everyone(
 def implicit_recommend(
     items: np.ndarray, users: np.ndarray, seen: scipy.sparse.csr_matrix, threads: int
 ) -> Callable[[], np.ndarray]:
-    """A call of implicit's recommend for all users, on a model that holds these factors."""
+    """Return a call of implicit's recommend for all users, on a model with these factors."""
     from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415
 
     model = AlternatingLeastSquares(factors=items.shape[1], num_threads=threads)
@@ -139,14 +139,14 @@ def implicit_recommend(
 def answer_all(
     index: ts.Index, users: np.ndarray, seen: Any, threads: int, method: ours.OurMethod = None
 ) -> np.ndarray:
-    """Ids for all users."""
+    """Return ids for all users."""
     return index.search_all(users, K, method=method, exclude=seen, threads=threads).ids
 
 
 def cheapest_at(
     items: np.ndarray, users: np.ndarray, seen: Any, recall: Callable[[np.ndarray], float]
 ) -> tuple[str, ts.Index, ours.OurMethod] | None:
-    """The fastest of our approximate methods that reaches 0.99 with seen items excluded: a name, index and method."""
+    """Return our fastest approximate method that reaches 0.99 with seen items excluded: name, index and method."""
     tiled = ours.build_tiles(items)
     methods = [*ours.tiles_to_try(), *itertools.chain.from_iterable(ours.slots_to_try())]
     trials: list[tuple[str, ts.Index, ours.OurMethod]] = [(str(method), tiled, method) for method in methods]
@@ -161,7 +161,7 @@ def cheapest_at(
 
 
 def unseen_best(items: np.ndarray, users: np.ndarray, seen: scipy.sparse.csr_matrix) -> np.ndarray:
-    """The best items that users have not seen, by brute force."""
+    """Return the best items that users have not seen, by brute force."""
     found = []
     for first in range(0, len(users), 500):
         scores = users[first : first + 500] @ items.T
@@ -172,7 +172,7 @@ def unseen_best(items: np.ndarray, users: np.ndarray, seen: scipy.sparse.csr_mat
 
 
 def churn(size: Size, options: argparse.Namespace) -> Figures:
-    """One thread rerows a tenth of the items while another searches."""
+    """Measure searches while another thread replaces a tenth of the items."""
     name = "gowalla-als-alpha20-k64"
     if name in sets.learned_names():
         factors = sets.learned(name).sample(size.n_users, size.learned_items)
@@ -181,7 +181,7 @@ def churn(size: Size, options: argparse.Namespace) -> Figures:
     if options.only not in name:
         return
     print(f"\nchurn of {name}: {CHURN_SHARE:.0%} of {len(factors.items):,} items replaced, {CHURN_BATCH} at a time")
-    print(f"  without a pause, while another thread asks {READ_BATCH} queries a call; {size.rounds} rounds")
+    print(f"  without a pause, while another thread runs {READ_BATCH} queries per call; {size.rounds} rounds")
     kinds: dict[str, tuple[Callable[[np.ndarray], ts.Index], ours.OurMethod]] = {
         "auto": (ours.build_auto, None),
         "tiles, reach 0.5": (ours.build_tiles, ts.Tiles(0.5)),
@@ -201,7 +201,7 @@ def churn(size: Size, options: argparse.Namespace) -> Figures:
 def churn_round(
     factors: sets.Factors, build: Callable[[np.ndarray], ts.Index], method: ours.OurMethod, seed: int
 ) -> dict[str, float]:
-    """Throughput of a reader before and during changes, and recall after them and of a fresh build."""
+    """Return the throughput of a reader before and during changes, and recall after them and of a fresh build."""
     items, users = factors
     rng = np.random.default_rng(seed)
     n = int(CHURN_SHARE * len(items))
@@ -252,10 +252,10 @@ def churn_round(
 
 
 def build(size: Size, options: argparse.Namespace) -> Figures:
-    """Build time of our automatic choice against faiss's inverted file as it comes, on all cores."""
+    """Compare the build time of our automatic choice with faiss's inverted file with default settings, on all cores."""
     items = sets.generated(size.many, 64, 1).items
     if not peers.IVF.installed:
-        print("\nbuild is left out: faiss is not installed")
+        print("\nbuild is skipped: faiss is not installed")
         return
     from peers import faiss_threads, inverted_files  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[1]
-OURS = re.compile(r"https://github\.com/tessella/tessella/(?:blob|tree)/main/")
+OURS = re.compile(r"https://github\.com/tessella/tessella/(?:blob|tree|raw)/main/")
 SKIPPED = {"build", "dist", "demo", "reproduction", "node_modules", "site"}
 LINK = re.compile(
     r"""\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)|^\[[^\]]+\]:\s+(\S+)|(?:src|href)="([^"]+)\"""", re.MULTILINE

@@ -1,4 +1,4 @@
-"""Make the table and the pictures of how-it-works.md and scale.md anew: `make docs`."""
+"""Make the table and the pictures of the pages on the paper and on scale anew: `make docs`."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import tessella as ts
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "how-it-works.md"
+PAGE = DOCS / "how-it-works" / "paper-in-pictures.md"
 BETWEEN = re.compile(r"(<!-- cosines -->\n).*?(<!-- end -->)", re.DOTALL)
 SHOWN = {
     "Ternary(max_nonzeros=1)": ts.Ternary(1),
@@ -117,69 +117,83 @@ def draw_spheres(path: Path) -> None:
     plt.close(figure)
 
 
-def draw_clusters(path: Path) -> None:
-    """Which part does what on the two engines for several machines."""
-    figure, panels = plt.subplots(1, 2, figsize=(13, 5.6), layout="constrained")
-    for axes, title in zip(panels, ("Spark: top k for all users", "OpenSearch: live serving"), strict=True):
-        axes.set(xlim=(0, 10), ylim=(0, 9))
-        axes.set_title(title, fontsize=13)
+def draw_engines(path: Path) -> None:
+    """What happens where on the two clusters; one above the other, so that phones show it in a readable size."""
+    figure, (spark, opensearch) = plt.subplots(
+        2, 1, figsize=(6.5, 8.9), height_ratios=(1, 1.12), gridspec_kw={"hspace": 0.04}
+    )
+    figure.subplots_adjust(left=0.02, right=0.98, top=0.99, bottom=0.01)
+    titled = (spark, "Spark: all users, in a batch", 60), (opensearch, "OpenSearch: live serving", 67)
+    for axes, title, height in titled:
+        axes.set(xlim=(0, 100), ylim=(height, 0))
         axes.set_axis_off()
-    _draw_spark(panels[0])
-    _draw_opensearch(panels[1])
-    figure.savefig(path, dpi=110)
+        axes.text(0, 3.2, title, fontsize=15, fontweight="bold", va="center", color=_INK)
+    _draw_spark(spark)
+    _draw_opensearch(opensearch)
+    figure.savefig(path, dpi=200, facecolor="white")
     plt.close(figure)
 
 
+_INK, _GREY, _BLUE, _GREEN, _ORANGE = "#1b2733", "#6b7785", "#0072B2", "#00805c", "#b86e00"
+_EXECUTORS = ("executor 1", "executor 2", "executor 3")
+
+
 def _draw_spark(axes: mpl.axes.Axes) -> None:
-    _box(axes, 0.3, 6.9, 2.8, 1.5, "item factors\na DataFrame", COLOURS[7])
-    _box(axes, 4.1, 6.9, 2.6, 1.5, "index, built once\nand saved", COLOURS[0])
-    _box(axes, 7.3, 6.9, 2.5, 1.5, "one file, shipped\nor on a shared path", COLOURS[7])
-    _box(axes, 0.3, 2.6, 2.2, 2.6, "user factors\na DataFrame\nof partitions", COLOURS[7])
-    for row, name in enumerate(("executor 1", "executor 2", "executor n")):
-        low = 4.5 - 1.6 * row
-        _box(axes, 4.1, low, 3.0, 1.3, f"{name}\nthe file, memory-mapped", COLOURS[2])
-        _arrow(axes, (2.5, 3.9), (4.1, low + 0.65), "mapInArrow" if row == 0 else "", aside=(0.0, 0.95))
-        _arrow(axes, (7.1, low + 0.65), (7.9, 3.4))
-    _box(axes, 7.9, 2.4, 1.9, 2.0, "answers\nid, array of\n(id, rating)", COLOURS[7])
-    _arrow(axes, (3.1, 7.65), (4.1, 7.65))
-    _arrow(axes, (6.7, 7.65), (7.3, 7.65))
-    _arrow(axes, (8.5, 6.9), (6.3, 5.8), "once a worker", aside=(1.5, -0.15))
-    axes.text(
-        5, 0.35, "many users at once; blocks of items where they are too many for one file", ha="center", fontsize=10
-    )
+    _box(axes, (0, 8, 24, 12), "item factors", "a DataFrame", _GREY)
+    _box(axes, (32.5, 8, 67.5, 12), "driver", "builds the index once, saves one file", _BLUE)
+    _arrow(axes, (24, 14), (32.5, 14))
+    _box(axes, (0, 29, 24, 27), "user factors", "a DataFrame;\nits rows stream\n(mapInArrow)", _GREY)
+    _box(axes, (83, 29, 17, 27), "top k\nof each\nuser", "", _GREY)
+    for row, name in enumerate(_EXECUTORS):
+        top = 29 + 9.3 * row
+        _box(axes, (32.5, top, 35, 8.4), name, "maps the file, searches", _GREEN)
+        _arrow(axes, (24, top + 4.2), (32.5, top + 4.2))
+        _arrow(axes, (67.5, top + 4.2), (73, top + 4.2))
+    _box(axes, (73, 29, 6, 27), "", "", _ORANGE)
+    axes.text(76, 42.5, "merge by user", rotation=90, ha="center", va="center", fontsize=11.5, color=_INK)
+    _arrow(axes, (79, 42.5), (83, 42.5))
+    _arrow(axes, (50, 20), (50, 29), "the file, shipped or on a shared path", (52.5, 24.5), "left")
 
 
 def _draw_opensearch(axes: mpl.axes.Axes) -> None:
-    _box(axes, 0.2, 6.9, 2.7, 1.5, "clients that write\nadd, update, remove", COLOURS[7])
-    _box(axes, 7.1, 6.9, 2.7, 1.5, "clients that search\nmap, ask, score again", COLOURS[7])
-    _box(axes, 3.9, 6.9, 2.2, 1.5, "alias\nreindex moves it", COLOURS[1])
-    for column, (name, first, second) in enumerate((("node 1", "1", "3"), ("node 2", "2", "1"), ("node 3", "3", "2"))):
-        left = 0.2 + 3.3 * column
-        axes.add_patch(plt.Rectangle((left, 1.0), 3.0, 4.4, fill=False, edgecolor="#555555", linewidth=1.2))
-        axes.text(left + 1.5, 5.05, name, ha="center", va="center", fontsize=11)
-        _box(
-            axes,
-            left + 0.2,
-            3.0,
-            2.6,
-            1.7,
-            f"shard {first}, primary\nslots: rank_features\nk-NN script scores",
-            COLOURS[0],
+    _box(axes, (0, 8, 100, 10), "client", "maps queries to slots, sends them as one _msearch", _BLUE)
+    for column in range(3):
+        left = 34.5 * column
+        _arrow(axes, (left + 15.5, 18), (left + 15.5, 24))
+        frame = mpl.patches.FancyBboxPatch(
+            (left, 24), 31, 30, boxstyle="round,pad=0,rounding_size=1.5", facecolor="#f5f7f9", edgecolor="#aab4be"
         )
-        _box(axes, left + 0.2, 1.3, 2.6, 1.4, f"shard {second}, replica\nthe same again", COLOURS[4])
-        _arrow(axes, (5.0, 6.9), (left + 1.5, 5.4))
-    _arrow(axes, (2.9, 7.65), (3.9, 7.65), "bulk")
-    _arrow(axes, (7.1, 7.65), (6.1, 7.65), "search")
-    axes.text(5, 0.35, "a query goes to one copy of each shard; a change to all copies", ha="center", fontsize=10)
+        axes.add_patch(frame).set_clip_on(False)
+        axes.text(left + 15.5, 27.2, f"node {column + 1}", ha="center", va="center", fontsize=11.5, color=_GREY)
+        _box(axes, (left + 2, 30, 27, 14), f"shard {column + 1}", "inverted index,\nexact rescore", _GREEN)
+        _box(axes, (left + 2, 46, 27, 6), "", f"replica of shard {(column - 1) % 3 + 1}", _GREEN, faint=True)
+        _arrow(axes, (left + 15.5, 54), (left + 15.5, 57.5))
+    _box(axes, (0, 57.5, 100, 9), "client", "merges the best k of all shards, in exact scores", _BLUE)
 
 
-def _box(axes: mpl.axes.Axes, left: float, low: float, width: float, height: float, text: str, colour: str) -> None:
-    rounded = "round,pad=0.02,rounding_size=0.15"
+def _box(
+    axes: mpl.axes.Axes,
+    place: tuple[float, float, float, float],
+    name: str,
+    text: str,
+    colour: str,
+    *,
+    faint: bool = False,
+) -> None:
+    """A box, by its left, top, width and height, with a name and what happens there."""
+    left, top, width, height = place
     box = mpl.patches.FancyBboxPatch(
-        (left, low), width, height, boxstyle=rounded, facecolor=mpl.colors.to_rgba(colour, 0.25), edgecolor=colour
-    )
-    axes.add_patch(box)
-    axes.text(left + width / 2, low + height / 2, text, ha="center", va="center", fontsize=9.5)
+        (left, top), width, height, boxstyle="round,pad=0,rounding_size=1.2", linewidth=1.3, edgecolor=colour,
+        facecolor=mpl.colors.to_rgba(colour, 0.04 if faint else 0.13), linestyle="--" if faint else "-",
+    )  # fmt: skip
+    axes.add_patch(box).set_clip_on(False)
+    middle, line = left + width / 2, 3.7
+    n_name, n_text = (len(part.splitlines()) for part in (name, text))
+    at = top + height / 2 - line * (n_name + n_text) / 2
+    for said, n, weight in ((name, n_name, "bold"), (text, n_text, "normal")):
+        place_of = at + line * n / 2
+        axes.text(middle, place_of, said, ha="center", va="center", fontsize=12, fontweight=weight, color=_INK)
+        at += line * n
 
 
 def _arrow(
@@ -187,13 +201,13 @@ def _arrow(
     start: tuple[float, float],
     end: tuple[float, float],
     text: str = "",
-    aside: tuple[float, float] = (0.0, 0.15),
+    place: tuple[float, float] = (0.0, 0.0),
+    align: str = "center",
 ) -> None:
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "#333333", "shrinkA": 0, "shrinkB": 1})
+    style = {"arrowstyle": "-|>", "color": _INK, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.3, "mutation_scale": 13}
+    axes.annotate("", end, start, arrowprops=style)
     if text:
-        axes.text(
-            (start[0] + end[0]) / 2 + aside[0], (start[1] + end[1]) / 2 + aside[1], text, ha="center", fontsize=8.5
-        )
+        axes.text(*place, text, ha=align, va="center", fontsize=11.5, color=_INK)
 
 
 def main() -> None:
@@ -204,9 +218,9 @@ def main() -> None:
     images.mkdir(exist_ok=True)
     draw_circles(images / "circle.png")
     draw_spheres(images / "sphere.png")
-    draw_clusters(images / "scale.png")
+    draw_engines(images / "engines.png")
     print(cosine_table(), end="")
-    print(f"wrote {PAGE.name}, circle.png, sphere.png, scale.png")
+    print(f"wrote {PAGE.name}, circle.png, sphere.png, engines.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Recommend from a generated catalogue: the true top k, what it costs, and what happens as items come and go."""
+"""Recommend from a generated catalogue: the true top k, its cost, and what happens as items are added and removed."""
 
 import argparse
 import functools
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# NumPy reads these as it loads. On more threads it is slower where others use the machine, too.
+# NumPy reads these when it is imported. With more threads it is slower if other processes use the machine too.
 os.environ.update({f"{blas}_NUM_THREADS": "1" for blas in ("OPENBLAS", "MKL", "OMP")})
 
 import matplotlib as mpl
@@ -24,7 +24,7 @@ import tessella as ts
 K = 10
 BUDGETS = (50, 100, 200, 400, 800)
 USERS_A_TURN = 250
-PATIENCE = 12  # seconds after which no more users are measured, for slow machines and the NumPy reference
+PATIENCE = 12  # seconds, after which measuring stops, for slow machines and the NumPy reference
 WORDS = """\
 Amber Bright Broken Distant Electric Faded Gentle Golden Hidden Hollow Lonely Paper Quiet Slow Silver Velvet Wild Young
 Anthem Ballad Blues Canon Chorale Dance Elegy Fugue Hymn Lullaby March Nocturne Polka Rondo Serenade Song Tango Waltz
@@ -35,26 +35,26 @@ console, progress = Console(highlight=False, markup=False), Console(stderr=True)
 
 
 class Figures(NamedTuple):
-    """What a search comes to."""
+    """The figures of a search method."""
 
     name: str
     scored: float  # share of all items
     recall: float
     certified: float  # share of all answers
-    speed: float  # over brute force, both in their fastest turn
+    speed: float  # relative to brute force, by the fastest turn of each
 
 
 def titles(n_items: int) -> np.ndarray:
-    """Different titles, as many as there are words for."""
+    """Make unique titles."""
     words = map(str.split, WORDS.splitlines())
     made = [f"{a} {b} for {c} in {d}" for a, b, c, d in itertools.product(*words)]
     if n_items > len(made):
-        raise SystemExit(f"--items is {n_items:,}, but there are titles for {len(made):,}.")
+        raise SystemExit(f"--items is {n_items:,}, but there are only {len(made):,} titles.")
     return np.random.default_rng(0).permutation(made)[:n_items]
 
 
 def recommend(index: ts.Index, users: np.ndarray) -> None:
-    """Print the top 5 of a few users, who have seen half of their top 20."""
+    """Print the top 5 of a few users who have seen half of their top 20."""
     rng = np.random.default_rng(0)
     favourites = index.search(users, 20).ids
     seen = [rng.choice(own, 10, replace=False) for own in favourites]
@@ -66,12 +66,12 @@ def recommend(index: ts.Index, users: np.ndarray) -> None:
             table.add_row(str(user), str(rank), title, f"{score:.2f}")
         table.add_section()
     gone = sum(np.isin(own[:5], done).sum() for own, done in zip(favourites, seen, strict=True))
-    console.print(f"The top 5 of {len(users)} users, without {gone} that would be there but have been seen:")
+    console.print(f"The top 5 of {len(users)} users, without {gone} items that they have already seen:")
     console.print(table)
 
 
 def brute_force(item_factors: np.ndarray, users: np.ndarray) -> ts.SearchResult:
-    """The top k, in no order, by scoring everything; in blocks of users, which NumPy is faster with."""
+    """Find the top k, unsorted, by scoring everything; in blocks of users, with which NumPy is faster."""
     ids, best = [], []
     for first in range(0, len(users), 50):
         scores = users[first : first + 50] @ item_factors.T
@@ -82,7 +82,7 @@ def brute_force(item_factors: np.ndarray, users: np.ndarray) -> ts.SearchResult:
 
 
 def measure(index: ts.Index, item_factors: np.ndarray, users: np.ndarray) -> tuple[list[Figures], int]:
-    """The figures of every method, all on the same users in turn, and how many users there was time for."""
+    """Measure every method on the same users, in turns; return the figures, and how many users there was time for."""
     search = functools.partial(index.search, k=K, threads=1)
     calls = {"brute force": functools.partial(brute_force, item_factors)}
     calls |= {f"slots, budget {budget}": functools.partial(search, method=ts.Slots(budget)) for budget in BUDGETS}
@@ -101,7 +101,7 @@ def measure(index: ts.Index, item_factors: np.ndarray, users: np.ndarray) -> tup
                 seconds[name].append((time.perf_counter() - began) / len(asked))
                 if name == "brute force":
                     least = found.scores.min(axis=1, keepdims=True)
-                    least -= 1e-5 * abs(least)  # both sum in float32, each in its own order
+                    least -= 1e-5 * abs(least)  # both sum in float32, but in different orders
                 hits = (found.scores >= least).mean(axis=1)
                 sums[name] += found.n_scored.sum() / len(index), hits.sum(), found.certified.sum()
             n_asked += len(asked)
@@ -118,38 +118,38 @@ def show(figures: list[Figures], n_asked: int, index: ts.Index) -> None:
     for one in figures:
         shares = f"{1 - one.scored:.2%}", f"{one.recall:.4f}", f"{one.certified:.1%}"
         table.add_row(one.name, f"{one.scored * len(index):,.0f}", *shares, f"{one.speed:.1f} x")
-    console.print(f"The top {K} of {n_asked:,} users, by every method; speed is over brute force:")
+    console.print(f"The top {K} of {n_asked:,} users, by every method; speed is relative to brute force:")
     console.print(table)
     console.print(
         "Brute force is NumPy: users @ items.T, then argpartition. Everything runs on one thread. Slots search scores "
-        "no more items than its budget. Bounds certify that an answer is the true top k. By default, search follows "
-        f"index.plan, here {index.plan.method}: {index.plan.reason}.\n"
+        "at most as many items as its budget. A certified answer is proven to be the true top k. By default, search "
+        f"follows index.plan, here {index.plan.method}: {index.plan.reason}.\n"
     )
 
 
 def change(index: ts.Index, user: np.ndarray) -> None:
-    """Add an item that a user loves, search, remove it, search."""
+    """Add an item that a user loves, search, remove it, and search again."""
     before = index.search(user, K, exact=True)
     title = "Brand New Song for User 0"
     index.add([user * (1.1 * before.scores[0] / (user @ user))], ids=[title])
     added = index.search(user, K, exact=True)
     index.remove([title])
     removed = index.search(user, K, exact=True)
-    console.print("User 0's best item, as an item comes and goes:\n")
+    console.print("User 0's best item, before and after changes to the index:\n")
     for when, found in {"now": before, "after index.add": added, "after index.remove": removed}.items():
         console.print(f"  {when:<20}{found.ids[0]:<40}{found.scores[0]:.2f}")
     console.print()
 
 
 def draw(figures: list[Figures], title: str, path: Path) -> None:
-    """Save a picture: recall against the share of items scored, and against speed."""
+    """Save a picture of recall against the share of items scored, and against speed."""
     mpl.use("Agg")
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
     recalls = [one.recall for one in figures]
     draw_panel(panels[0], [100 * one.scored for one in figures], recalls, "{:.2f} %", (7, -12))
     draw_panel(panels[1], [one.speed for one in figures], recalls, "{:.3g} x", (-29, -12))
     panels[0].set_xlabel("items scored (% of all, log scale)")
-    panels[1].set_xlabel("speed over brute force (times, log scale)")
+    panels[1].set_xlabel("speed relative to brute force (log scale)")
     panels[0].set_ylabel(f"recall of the true top {K}")
     panels[0].legend(loc="lower right")
     figure.suptitle(title)
@@ -158,7 +158,7 @@ def draw(figures: list[Figures], title: str, path: Path) -> None:
 
 
 def draw_panel(axes: plt.Axes, costs: list[float], recalls: list[float], unit: str, aside: tuple[int, int]) -> None:
-    """Draw brute force, slots search with its budgets written `aside`, search as planned, and exact search."""
+    """Draw brute force, slots search labelled with its budgets, search as planned, and exact search."""
     axes.plot(costs[1:-2], recalls[1:-2], "o-", color="#0072B2", label="slots search, by budget")
     axes.plot(costs[-2], recalls[-2], "D", color="#009E73", markersize=9, label="search as planned")
     axes.plot(costs[-1], recalls[-1], "*", color="#D55E00", markersize=17, label="exact search")
@@ -176,10 +176,10 @@ def draw_panel(axes: plt.Axes, costs: list[float], recalls: list[float], unit: s
 
 
 def main() -> None:
-    """Run the demonstration."""
+    """Run the demo."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=100_000, help="how many (default: 100,000)")
-    parser.add_argument("--users", type=int, default=3_000, help="how many (default: 3,000)")
+    parser.add_argument("--items", type=int, default=100_000, help="number of items (default: 100,000)")
+    parser.add_argument("--users", type=int, default=3_000, help="number of users (default: 3,000)")
     parser.add_argument("--out", type=Path, default=Path("demo/search.png"), help="where to save the picture")
     options = parser.parse_args()
     ts.show_config()
@@ -195,9 +195,9 @@ def main() -> None:
     figures, n_asked = measure(index, item_factors, users)
     show(figures, n_asked, index)
     change(index, users[0])
-    console.print("Why it is the best, and how slots search sees it:")
+    console.print("What index.explain says about it:")
     console.print(str(index.explain(users[0], index.search(users[0], exact=True).ids[0])))
-    draw(figures, f"Recall and what it costs: {len(index):,} generated items, {n_asked:,} users", options.out)
+    draw(figures, f"Recall and its cost: {len(index):,} generated items, {n_asked:,} users", options.out)
     console.print(f"\nPicture saved to {options.out}", soft_wrap=True)
 
 

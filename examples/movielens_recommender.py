@@ -1,7 +1,7 @@
 """A recommender from ratings to answers: train, recommend with titles, filter, fold in, page, explain, save.
 
-Uses MovieLens 100k where it is (in ml-100k of the folder that TESSELLA_DATA names, or of --data), and movies that it
-makes up elsewhere. Trains with implicit if that is installed, and with a few lines of NumPy otherwise.
+Uses MovieLens 100k if it finds the folder ml-100k (in --data, TESSELLA_DATA or the current folder), and made-up movies
+otherwise. Trains with implicit if it is installed, and otherwise with a few lines of NumPy.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# NumPy and implicit read these as they load. Small matrices are slower on more threads.
+# NumPy and implicit read these variables when they load. More threads would slow down small matrices.
 os.environ.update({f"{blas}_NUM_THREADS": "1" for blas in ("OPENBLAS", "MKL", "OMP")})
 
 import numpy as np
@@ -33,7 +33,7 @@ Athens Bergen Cairo Genoa Kyoto Lima Oslo Porto Quito Riga"""
 
 
 class Movies(NamedTuple):
-    """Who liked what, and what is known of it."""
+    """Who liked which movies, and the attributes of the movies."""
 
     user_items: scipy.sparse.csr_matrix  # 1 where a user liked a movie
     user_ids: list[int]
@@ -42,7 +42,7 @@ class Movies(NamedTuple):
 
 
 def movielens(folder: Path) -> Movies:
-    """MovieLens 100k as published; a rating of 4 or 5 is a like."""
+    """Read MovieLens 100k; a rating of 4 or 5 is a like."""
     ratings = np.loadtxt(folder / "u.data", dtype=np.int64)
     liked = ratings[ratings[:, 2] >= 4]
     user_ids, users = np.unique(liked[:, 0], return_inverse=True)
@@ -59,7 +59,7 @@ def movielens(folder: Path) -> Movies:
 
 
 def made_up(n_users: int = 400, n_items: int = 600) -> Movies:
-    """Movies of one or two genres, and users who like two genres more than others, and famous movies most."""
+    """Make up movies of one or two genres, and users who prefer two genres and popular movies."""
     rng = np.random.default_rng(0)
     genres = GENRES.split()[1:]
     titles = [f"The {a} {b} of {c}" for a, b, c in itertools.product(*map(str.split, WORDS.splitlines()))]
@@ -78,7 +78,7 @@ def made_up(n_users: int = 400, n_items: int = 600) -> Movies:
 
 
 def trained(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray, str]:
-    """Item and user factors by alternating least squares, and by whose."""
+    """Return item and user factors by alternating least squares, and the name of the library that computed them."""
     if importlib.util.find_spec("implicit") is None:
         return *least_squares(user_items), "NumPy"
     from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415
@@ -89,7 +89,7 @@ def trained(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray
 
 
 def least_squares(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Implicit alternating least squares (Hu, Koren and Volinsky, 2008): item and user factors."""
+    """Compute item and user factors by implicit alternating least squares (Hu, Koren and Volinsky, 2008)."""
 
     def solved(table: scipy.sparse.csr_matrix, others: np.ndarray) -> np.ndarray:
         gram = others.T @ others + REGULARIZATION * np.eye(N_FACTORS)
@@ -107,7 +107,7 @@ def least_squares(user_items: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.n
 
 
 def built(movies: Movies, items: np.ndarray, users: np.ndarray) -> ts.Recommender:
-    """A recommender that knows titles, genres, years, and how popular each movie is."""
+    """Build a recommender with titles, genres, years and the popularity of each movie."""
     likes = np.asarray(movies.user_items.sum(axis=0)).ravel()
     return ts.Recommender.build(
         items,
@@ -121,36 +121,36 @@ def built(movies: Movies, items: np.ndarray, users: np.ndarray) -> ts.Recommende
 
 
 def show(title: str, *found: object) -> None:
-    """Print what was found, under a title."""
+    """Print results under a title."""
     print(f"\n{title}\n")
     for one in found:
         print("  " + str(one).replace("\n", "\n  "))
 
 
 def tour(model: ts.Recommender, movies: Movies) -> None:
-    """Everything a service asks for, for one user and for somebody new."""
+    """Show what a service needs, for one user and for a new one."""
     user = movies.user_ids[0]
     titles, genres = movies.attributes["title"], movies.attributes["genres"]
     liked = movies.user_items[0].indices
     show(f"User {user} liked {len(liked)} movies, such as", *(titles[item] for item in liked[:5]))
-    show("Recommended, without those", model.recommend(user, k=5))
+    show("Recommended, leaving those out", model.recommend(user, k=5))
     show("Only comedies since 1980", model.recommend(user, k=5, where={"genres": "Comedy", "year": {"from": 1980}}))
-    show("What few have seen counts for more", model.recommend(user, k=5, boosts={"popularity": -0.1}))
-    show("At most one of a genre", model.recommend(user, k=5, variety=ts.at_most(1, per="genres")))
+    show("Less popular movies boosted", model.recommend(user, k=5, boosts={"popularity": -0.1}))
+    show("At most one per genre", model.recommend(user, k=5, variety=ts.at_most(1, per="genres")))
 
     first = model.recommend(user, k=3)
     second = model.recommend(user, k=3, after=first.next)
-    show("In pages of three: the second", second, f"its cursor has {len(first.next)} characters")
+    show("The second page, with three per page", second, f"its cursor has {len(first.next)} characters")
 
     best = first.ids[0].item()
-    show("Why the first one", model.explain(user, item=best))
-    show("And why not one that is seen", model.explain(user, item=movies.item_ids[liked[0]]))
-    show(f"Like {first.titles[0]}", model.similar(best, k=3))
+    show("Why the first movie is recommended", model.explain(user, item=best))
+    show("Why a seen movie is not", model.explain(user, item=movies.item_ids[liked[0]]))
+    show(f"Similar to {first.titles[0]}", model.similar(best, k=3))
 
     fans = [item for item, own in zip(movies.item_ids, genres, strict=True) if "Sci-Fi" in own][:5]
-    show("Somebody new likes", *(titles[movies.item_ids.index(item)] for item in fans))
+    show("A new user likes", *(titles[movies.item_ids.index(item)] for item in fans))
     new = model.recommend(liked=fans, k=5, regularization=REGULARIZATION, alpha=ALPHA)
-    show("and is recommended", new)
+    show("and gets these recommendations", new)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "movies.tessella"
@@ -158,26 +158,28 @@ def tour(model: ts.Recommender, movies: Movies) -> None:
         again = ts.Recommender.load(path, mmap=True)
         same = bool((again.recommend(user, k=5).ids == model.recommend(user, k=5).ids).all())
         size = path.stat().st_size / 2**20
-    show("Saved and loaded", f"one file of {size:.1f} MB, the same answers: {same}")
+    show("Saved and loaded", f"one file of {size:.1f} MB; the same answers: {same}")
     start = time.perf_counter()
     everybody = model.recommend_all(k=10, progress=False)
     took = time.perf_counter() - start
-    show("Ten for everybody", f"{everybody.ids.size:,} recommendations in {1000 * took:.0f} ms")
+    show("Ten for every user", f"{everybody.ids.size:,} recommendations in {1000 * took:.0f} ms")
 
 
 def main() -> None:
-    """Read or make up movies, train, and go through what a recommender does."""
+    """Read or make up movies, train a model, and show what a recommender does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("TESSELLA_DATA") or Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=default, help="a folder that holds ml-100k")
-    parser.add_argument("--made-up", action="store_true", help="make movies up, even if MovieLens is there")
+    default = Path(os.environ.get("TESSELLA_DATA", "."))
+    parser.add_argument(
+        "--data", type=Path, default=default, help="a folder that holds ml-100k; TESSELLA_DATA or this one by default"
+    )
+    parser.add_argument("--made-up", action="store_true", help="use made-up movies, even if MovieLens is found")
     options = parser.parse_args()
     folder = options.data / "ml-100k"
     real = not options.made_up and (folder / "u.data").exists()
     movies = movielens(folder) if real else made_up()
     start = time.perf_counter()
     items, users, by = trained(movies.user_items)
-    print(f"{'MovieLens 100k' if real else 'Movies that are made up'}: {movies.user_items.nnz:,} likes; "
+    print(f"{'MovieLens 100k' if real else 'Made-up movies'}: {movies.user_items.nnz:,} likes; "
           f"factors by {by} in {time.perf_counter() - start:.1f} s")  # fmt: skip
     model = built(movies, items, users)
     print(model)

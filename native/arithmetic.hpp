@@ -1,4 +1,4 @@
-// Sums in a fixed order, so that neither a level nor a batch changes them. Included by kernels.cpp, once a level.
+// Sums in a fixed order, which depends neither on the level nor on the batch. Included by kernels.cpp, once per level.
 
 typedef double Doubles __attribute__((vector_size(32)));
 typedef float FourFloats __attribute__((vector_size(16)));
@@ -11,7 +11,7 @@ Vector loaded(const Item* values) {
     return vector;
 }
 
-// The first n of eight floats, at most eight, with zeros for the others.
+// The first n of eight floats, with zeros for the others.
 EightFloats loaded_part(const float* values, int64_t n) {
 #if defined(__AVX2__)
     static const int32_t MASKS[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -25,8 +25,7 @@ EightFloats loaded_part(const float* values, int64_t n) {
 #endif
 }
 
-// Sum of squares in 16 fixed stripes folded in a fixed order. A stripe that has run out gets zeros, which change
-// nothing.
+// Sum of squares in 16 fixed stripes folded in a fixed order. Stripes beyond the end get zeros, which change nothing.
 double sum_of_squares(const float* values, int64_t n) {
     Doubles stripes[4] = {};
     const auto add = [&stripes](const float* from) {
@@ -62,7 +61,7 @@ float score_of(const float* query, const float* item, int64_t n_factors) {
     __m512 stripes = _mm512_setzero_ps();
     int64_t j = 0;
     for (; j + 16 <= n_factors; j += 16) stripes += _mm512_loadu_ps(query + j) * _mm512_loadu_ps(item + j);
-    if (j < n_factors) {  // a stripe that has run out gets zeros, which change nothing
+    if (j < n_factors) {  // stripes beyond the end get zeros, which change nothing
         const __mmask16 left = static_cast<__mmask16>((1u << (n_factors - j)) - 1);
         stripes += _mm512_maskz_loadu_ps(left, query + j) * _mm512_maskz_loadu_ps(left, item + j);
     }
@@ -76,7 +75,7 @@ float score_of(const float* query, const float* item, int64_t n_factors) {
         first += loaded<EightFloats>(query + j) * loaded<EightFloats>(item + j);
         second += loaded<EightFloats>(query + j + 8) * loaded<EightFloats>(item + j + 8);
     }
-    if (j < n_factors) {  // a stripe that has run out gets zeros, which change nothing
+    if (j < n_factors) {  // stripes beyond the end get zeros, which change nothing
         first += loaded_part(query + j, n_factors - j) * loaded_part(item + j, n_factors - j);
         if (j + 8 < n_factors)
             second += loaded_part(query + j + 8, n_factors - j - 8) * loaded_part(item + j + 8, n_factors - j - 8);
@@ -106,7 +105,7 @@ uint32_t bits_of(float value) {
     return bits;
 }
 
-// A number that is larger for a larger float.
+// An unsigned integer that sorts like the float.
 uint32_t rising_bits(float value) {
     const uint32_t bits = bits_of(value);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

@@ -1,4 +1,4 @@
-// The arrays that Python hands over, checked and seen as the core wants them. An error names the array.
+// Views of the arrays that Python passes, after checks. An error names the array.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -47,14 +47,15 @@ void require_shape(const Any& matrix, const char* name, size_t n, size_t width) 
                ") is expected");
 }
 
-// Pointers into an array of `end` entries: ascending, the first 0 and the last `end` if they are to cover it all.
+// Requires pointers into an array of `end` entries: ascending and, with `all`, from 0 to `end`.
 template <typename Pointer>
 void require_starts(const Vector<Pointer>& starts, const char* name, size_t n, size_t end, bool all) {
     require_size(starts, name, n + 1);
     int64_t before = 0;
     for (size_t i = 0; i <= n; ++i) {
         const int64_t start = starts.data()[i];
-        if (start < before || start > static_cast<int64_t>(end)) refuse(std::string(name) + " leaves its array");
+        if (start < before || start > static_cast<int64_t>(end))
+            refuse(std::string(name) + " points outside its array");
         before = start;
     }
     if (all && (starts.data()[0] != 0 || before != static_cast<int64_t>(end)))
@@ -83,19 +84,19 @@ size_t in_groups(size_t n, int64_t size) {
     return (n + whole - 1) / whole;
 }
 
-// The arrays of a Python object by their names, kept alive as long as the core reads them.
+// The arrays of a Python object by name, kept alive as long as the core reads them.
 class Fields {
 public:
     Fields(nb::handle object, std::vector<nb::object>& kept) : object_(object), kept_(kept) {}
 
     nb::object operator[](const char* field) const { return object_.attr(field); }
     bool has(const char* field) const { return !object_.attr(field).is_none(); }
-    // What errors call a field.
+    // The name of a field in error messages.
     std::string name(const char* field) const {
         return nb::cast<std::string>(object_.type().attr("__name__")) + "." + field;
     }
 
-    // An array, if the field is one of the right kind.
+    // Gets an array; returns false if the field is not an array of the right type.
     template <typename Any>
     bool find(const char* field, Any& array) const {
         nb::object value = object_.attr(field);
@@ -159,7 +160,7 @@ Postings postings_of(const Fields& fields, size_t n_items) {
             static_cast<int64_t>(n_blocks)};
 }
 
-// `radii` are those of all segments together, so that a query visits a tile in all of them or in none.
+// `radii` are the largest of all segments, so that a query visits a tile in all segments or in none.
 TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, const Vector<const float>& radii,
                           int64_t n_groups, size_t n_items, int64_t width) {
     const auto members = fields.get<Vector<const int32_t>>("members");
@@ -181,7 +182,7 @@ TiledItems tiled_items_of(const Fields& fields, std::vector<nb::object>& kept, c
         largest = std::max(largest, n);
         if (in_groups(static_cast<size_t>(n), GROUP_ITEMS) !=
             static_cast<size_t>(centre_starts.data()[i] - centre_starts.data()[i - 1]))
-            refuse(fields.name("centre_starts") + " does not fit its tiles");
+            refuse(fields.name("centre_starts") + " does not match the tiles");
     }
     return {members.data(),
             starts.data(),

@@ -32,7 +32,7 @@ std::vector<std::string> levels() {
     return names;
 }
 
-// The numbers that Python has, too, so that a test can hold them equal.
+// The constants that Python has too, so that a test can compare them.
 std::map<std::string, double> numbers() {
     return {{"EXACT", static_cast<int>(Method::exact)},
             {"TILES", static_cast<int>(Method::tiles)},
@@ -81,7 +81,7 @@ void prepare(Matrix<const float> factors, std::optional<Matrix<const double>> ro
     require_width(factors, "factors");
     require_shape(prepared, "prepared", factors.shape(0), factors.shape(1));
     require(!rotation || (rotation->shape(0) == factors.shape(1) && rotation->shape(1) == factors.shape(1)),
-            "the rotation is not square or not of the factors' width");
+            "rotation must be square and as wide as the factors");
     const Preparation how = {rotation ? rotation->data() : nullptr, threshold, relative};
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
@@ -100,7 +100,7 @@ void ternary_tiles(Matrix<const float> factors, int64_t max_nonzeros, Matrix<int
     require_width(factors, "factors");
     require_shape(tiles, "tiles", factors.shape(0), factors.shape(1));
     require(max_nonzeros >= 1 && max_nonzeros <= width_of(factors),
-            "max_nonzeros is from 1 to the number of coordinates");
+            "max_nonzeros must be from 1 to the number of coordinates");
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
     kernels.ternary_tiles(factors.data(), n_rows_of(factors), width_of(factors), max_nonzeros, space.view,
@@ -111,7 +111,7 @@ void dary_tiles(Matrix<const float> factors, int32_t n_levels, bool exact, Matri
     const Kernels& kernels = kernels_at(level);
     require_width(factors, "factors");
     require_shape(tiles, "tiles", factors.shape(0), factors.shape(1));
-    require(n_levels >= 1 && n_levels <= 127, "levels are from 1 to 127");
+    require(n_levels >= 1 && n_levels <= 127, "levels must be from 1 to 127");
     const OwnedWorkspace space(width_of(factors));
     nb::gil_scoped_release unlocked;
     if (exact)
@@ -128,7 +128,7 @@ int64_t fill_with(Fill fill, const Matrix<const float>& prepared, const Matrix<c
     require_width(prepared, "prepared");
     require_shape(tiles, "tiles", prepared.shape(0), prepared.shape(1));
     require(rule.levels >= 1 && rule.levels <= 127 && rule.depth >= 0 && rule.depth <= 32,
-            "levels are from 1 to 127 and depth from 0 to 32");
+            "levels must be from 1 to 127, and depth from 0 to 32");
     require_size(values, "values", slots.size());
     require_starts(starts, "starts", prepared.shape(0), slots.size(), false);
     const OwnedWorkspace space(width_of(prepared));
@@ -162,7 +162,7 @@ void code_items(Matrix<const float> factors, Matrix<const float> rotated, int64_
     const Kernels& kernels = kernels_at(level);
     require_width(factors, "factors");
     require_shape(rotated, "rotated", factors.shape(0), factors.shape(1));
-    require(n_head >= 1 && n_head <= width_of(factors), "n_head is not from 1 to the number of coordinates");
+    require(n_head >= 1 && n_head <= width_of(factors), "n_head must be from 1 to the number of coordinates");
     const size_t n_blocks = in_groups(factors.shape(0), BLOCK_ITEMS);
     const int64_t code_size = exact_code_size(n_head, width_of(factors));
     require_size(offsets, "offsets", n_blocks * BLOCK_ITEMS);
@@ -187,7 +187,7 @@ void sketch(Matrix<const float> factors, Matrix<const double> head, Matrix<float
     require_width(factors, "factors");
     const Axes axes = axes_of(head);
     require_shape(head, "head", factors.shape(1), head.shape(1));
-    require(axes.n_head < width_of(factors), "head holds every axis");
+    require(axes.n_head < width_of(factors), "head must have fewer axes than there are coordinates");
     require_shape(sketches, "sketches", factors.shape(0), head.shape(1) + 1);
     std::vector<double> scratch(4 * (factors.shape(1) + static_cast<size_t>(axes.code_size) + 3));
     nb::gil_scoped_release unlocked;
@@ -219,7 +219,7 @@ void nearest_tiles(nb::handle centres, Vector<const float> halves, Matrix<const 
         require_size(*taken, "taken", factors.shape(0));
         for (size_t i = 0; i < taken->size(); ++i)
             require(taken->data()[i] >= 0 && taken->data()[i] < static_cast<int64_t>(n_tiles),
-                    "taken names a tile that is not there");
+                    "taken holds a tile that does not exist");
     }
     std::vector<nb::object> kept;
     const TileCodes coded = tile_codes_of(Fields(centres, kept), n_tiles, width_of(factors));
@@ -244,7 +244,7 @@ void group_neighbours(Matrix<const float> factors, Vector<const int64_t> starts,
     for (size_t tile = 0; tile < n_tiles; ++tile)
         most = std::max(most, static_cast<size_t>(starts.data()[tile + 1] - starts.data()[tile]));
     for (size_t i = 0; i < members.size(); ++i)
-        require(members.data()[i] >= 0 && members.data()[i] < n_rows_of(factors), "members leave the factors");
+        require(members.data()[i] >= 0 && members.data()[i] < n_rows_of(factors), "members point outside the factors");
     nb::gil_scoped_release unlocked;
     std::vector<float> direction(factors.shape(1));
     std::vector<double> sums(factors.shape(1) + 3);
@@ -254,7 +254,7 @@ void group_neighbours(Matrix<const float> factors, Vector<const int64_t> starts,
                              direction.data(), sums.data(), keys.data(), others.data(), members.data());
 }
 
-// Puts rows in the order given, in place, cycle by cycle.
+// Reorders rows in place, cycle by cycle.
 void reorder(Matrix<float> factors, Vector<const int64_t> order) {
     const size_t n = order.size();
     require_size(factors, "factors", n * factors.shape(1));
@@ -262,14 +262,14 @@ void reorder(Matrix<float> factors, Vector<const int64_t> order) {
     for (size_t i = 0; i < n; ++i) {
         const int64_t from = order.data()[i];
         require(from >= 0 && from < static_cast<int64_t>(n) && !done[static_cast<size_t>(from)],
-                "order does not hold every row once");
+                "order must hold every row once");
         done[static_cast<size_t>(from)] = true;
     }
     nb::gil_scoped_release unlocked;
     const size_t width = factors.shape(1);
     std::vector<float> first(width);
     for (size_t start = 0; start < n; ++start) {
-        if (!done[start]) continue;  // every row is marked by now, and cleared when it is in place
+        if (!done[start]) continue;  // every row is marked by now, and unmarked once it is in place
         std::copy_n(factors.data() + start * width, width, first.begin());
         for (size_t to = start;;) {
             done[to] = false;
@@ -295,7 +295,7 @@ IdTable id_table_of(const Fields& fields) {
     table.scattered = !fields.has("first_id");
     if (table.scattered) {
         require(slots.size() > n && (slots.size() & (slots.size() - 1)) == 0,
-                "by_id is not a power of two above the number of ids");
+                "the size of by_id must be a power of two above the number of ids");
     } else {
         table.first = nb::cast<int64_t>(fields["first_id"]);
     }
@@ -304,7 +304,7 @@ IdTable id_table_of(const Fields& fields) {
 
 using ListsArgument = std::tuple<Vector<const int64_t>, Vector<const int64_t>>;
 
-// Lists to be filled with rows, and where they come from.
+// Lists to be filled with rows, and the entries they are made from.
 class ListsView {
 public:
     // Without starts there is one list.
@@ -377,7 +377,7 @@ public:
         }
     }
 
-    // The first query that cannot be answered, or -1.
+    // Returns the first query that cannot be answered, or -1.
     int64_t search(Array<const float> queries, const SettingArgument& setting,
                    const std::optional<EntriesArgument>& entries, const std::optional<FilterArgument>& filter,
                    const AnswersArgument& answers, int64_t level) const {
@@ -406,12 +406,12 @@ public:
         const Kernels& kernels = kernels_at(level);
         require_size(query, "query", static_cast<size_t>(engine_.n_factors()));
         Setting how = setting_of(setting);
-        require(how.method == Method::slots, "candidates are chosen by slots");
+        require(how.method == Method::slots, "candidates need the method slots");
         how.budget = static_cast<int64_t>(keys.size());
         require(how.budget >= 1, "keys is empty");
         const Entries mapped = entries_of(entries, how, 1);
         const Filter rows = filter_of(filter, 1);
-        require(!(rows.starts && rows.only), "candidates are chosen among what is not excluded");
+        require(!(rows.starts && rows.only), "candidates cannot be chosen from a list of allowed rows");
         int64_t count = 0;
         nb::gil_scoped_release unlocked;
         engine_.choose(kernels, {query.data(), 1, {rows.allowed, rows.listed, rows.starts}}, mapped, how,
@@ -419,7 +419,7 @@ public:
         return count;
     }
 
-    // How many ids of the lists are unknown; -1 stands for nothing.
+    // Returns how many ids of the lists are unknown; -1 is skipped.
     int64_t list_ids(Vector<const int64_t> ids, const std::optional<Vector<const int64_t>>& starts,
                      const std::optional<ListsArgument>& without, Vector<int64_t> rows,
                      Vector<int64_t> row_starts) const {
@@ -448,7 +448,7 @@ private:
         if (n == 0) refuse(fields.name("factors") + " is empty");
         if (width_of(factors) != n_factors)
             require_shape(factors, fields.name("factors").c_str(), n, static_cast<size_t>(n_factors));
-        require(base + static_cast<int64_t>(n) <= INT32_MAX, "positions leave 31 bits");
+        require(base + static_cast<int64_t>(n) <= INT32_MAX, "positions do not fit in 31 bits");
         Segment segment = {};
         segment.items = {factors.data(), fields.get<Vector<const int32_t>>("rows", n).data(),
                          nullptr,        static_cast<int64_t>(n),
@@ -456,19 +456,21 @@ private:
         if (fields.has("removed"))
             segment.items.removed = fields.get<Vector<const uint8_t>>("removed", (n + 7) / 8).data();
         Vector<const int64_t> ids;
-        if (fields.find("ids", ids)) {  // texts stay with Python
+        if (fields.find("ids", ids)) {  // strings stay in Python
             require_size(ids, "Segment.ids", n);
             segment.ids = ids.data();
         }
         segment.by_row = fields.get<Vector<const int32_t>>("by_row", n).data();
         segment.codes = exact_codes_of(Fields(fields["codes"], kept_), n, engine_.axes().code_size);
         segment.postings = postings_of(Fields(fields["postings"], kept_), n);
-        if (fields.has("tiles") != engine_.has_tiles()) refuse(fields.name("tiles") + " and centres go together");
+        if (fields.has("tiles") != engine_.has_tiles())
+            refuse(fields.name("tiles") + " and centres must be passed together");
         if (engine_.has_tiles())
             segment.tiles =
                 tiled_items_of(Fields(fields["tiles"], kept_), kept_, *radii, engine_.n_groups(), n, engine_.width());
         segment.n_live = nb::cast<int64_t>(fields["n_live"]);
-        if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n)) refuse(fields.name("n_live") + " is wrong");
+        if (segment.n_live < 0 || segment.n_live > static_cast<int64_t>(n))
+            refuse(fields.name("n_live") + " is out of range");
         return segment;
     }
 
@@ -477,7 +479,7 @@ private:
         require(method >= 0 && method < N_METHODS, "there is no such method");
         const Setting how = {static_cast<Method>(method), reach, budget, max_slots, min_overlap};
         require(how.method != Method::tiles || engine_.has_tiles(), "there are no tiles");
-        require(reach >= 0.0 && reach <= 1.0, "reach is not from 0 to 1");
+        require(reach >= 0.0 && reach <= 1.0, "reach must be from 0 to 1");
         require(how.method != Method::slots || (budget >= 0 && max_slots >= 1 && min_overlap >= 1),
                 "budget, max_slots or min_overlap is too small");
         return how;
@@ -502,20 +504,20 @@ private:
     }
 
     std::vector<nb::object> kept_;
-    std::vector<IdTable> id_tables_;  // none where ids are texts
+    std::vector<IdTable> id_tables_;  // empty if ids are strings
     Engine engine_;
 };
 
 void scatter_ids_of(Vector<const int64_t> ids, Vector<int32_t> slots) {
     const size_t n = slots.size();
-    require(n > ids.size() && (n & (n - 1)) == 0, "slots is not a power of two above the number of ids");
+    require(n > ids.size() && (n & (n - 1)) == 0, "the size of slots must be a power of two above the number of ids");
     nb::gil_scoped_release unlocked;
     scatter_ids(ids.data(), static_cast<int64_t>(ids.size()), slots.data(), static_cast<int64_t>(n));
 }
 
-// Whether lists and tuples hold nothing but Python's whole numbers of 64 bits, which are then filled in.
+// Fills in the ids of lists and tuples; returns false if any is not a Python int of 64 bits.
 bool read_ids(nb::handle lists, Vector<int64_t> ids) {
-    require(PyList_Check(lists.ptr()), "lists is not a list");
+    require(PyList_Check(lists.ptr()), "lists must be a list");
     int64_t* next = ids.data();
     const int64_t* const end = next + ids.size();
     for (Py_ssize_t i = 0; i < PyList_Size(lists.ptr()); ++i) {
@@ -536,7 +538,7 @@ bool read_ids(nb::handle lists, Vector<int64_t> ids) {
     return true;
 }
 
-// The positions of ids that are there, the base added; other positions stay as they are.
+// Fills in the positions of known ids, with the base added; other positions are not changed.
 void find_ids(nb::handle segment, int64_t base, Vector<const int64_t> wanted, Vector<int64_t> positions) {
     std::vector<nb::object> kept;
     const IdTable table = id_table_of(Fields(segment, kept));
@@ -548,7 +550,7 @@ void find_ids(nb::handle segment, int64_t base, Vector<const int64_t> wanted, Ve
     }
 }
 
-// The first column that is not there, as a number among the entries, or -1.
+// Returns the number of the first entry whose column is out of range, or -1.
 template <typename Column>
 int64_t list_columns(Vector<const Column> columns, const std::optional<Vector<const int64_t>>& starts,
                      std::optional<Vector<const int64_t>> row_of_column, const std::optional<ListsArgument>& without,
@@ -577,57 +579,59 @@ NB_MODULE(_native, m) {
     const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
     const auto optional = [](const char* name) { return nb::arg(name).noconvert().none(); };
     m.doc() = "The native core of tessella. Private: every function fills arrays that Python allocated.";
-    m.def("levels", &levels, "The SIMD levels this processor runs, plainest first.");
-    m.def("numbers", &numbers, "The constants that proofs and layouts rest on, by name.");
+    m.def("levels", &levels, "Return the SIMD levels that this processor supports, simplest first.");
+    m.def("numbers", &numbers, "Return the constants of bounds and layouts by name.");
     m.def("first_nonfinite", &first_nonfinite, array("factors"), "level"_a,
-          "The first vector with a NaN or an infinity, or how many there are.");
+          "Return the first vector with a NaN or an infinity, or the number of vectors.");
     m.def("prepare", &prepare, array("factors"), optional("rotation"), "threshold"_a, "relative"_a, array("prepared"),
-          "level"_a, "Rotates, then zeroes coordinates below the threshold.");
+          "level"_a, "Rotate vectors, then set coordinates below the threshold to zero.");
     m.def("count_entries", &count_entries, array("prepared"), array("counts"), "level"_a,
-          "Counts the non-zeros of each vector, up to the first that is not finite; returns that, or how many there "
-          "are.");
+          "Count the non-zeros of each vector; return the first vector that is not finite, or the number of vectors.");
     m.def("ternary_tiles", &ternary_tiles, array("factors"), "max_nonzeros"_a, array("tiles"), "level"_a,
-          "Algorithm 2: the nearest ternary tile with at most max_nonzeros non-zeros.");
+          "Fill in the nearest ternary tiles with at most max_nonzeros non-zeros (Algorithm 2).");
     m.def("dary_tiles", &dary_tiles, array("factors"), "n_levels"_a, "exact"_a, array("tiles"), "level"_a,
-          "The nearest D-ary tile, or Algorithm 4's rounding.");
-    m.def("fill_entries", &fill_narrow, array("prepared"), array("tiles"), "n_levels"_a, "depth"_a, array("starts"),
-          array("slots"), array("values"), "level"_a,
-          "Each vector's entries, ascending by slot; the first vector that does not fit, or how many there are.");
+          "Fill in the nearest D-ary tiles, or Algorithm 4's rounded tiles.");
+    m.def(
+        "fill_entries", &fill_narrow, array("prepared"), array("tiles"), "n_levels"_a, "depth"_a, array("starts"),
+        array("slots"), array("values"), "level"_a,
+        "Fill in each vector's entries by ascending slot; return the first vector that does not fit, or the number of "
+        "vectors.");
     m.def("fill_entries", &fill_wide, array("prepared"), array("tiles"), "n_levels"_a, "depth"_a, array("starts"),
           array("slots"), array("values"), "level"_a);
     m.def("inner_products", &inner_products, array("queries"), array("items"), array("products"), "level"_a,
-          "Inner products in float32, in the order of sums that scores have.");
+          "Fill in inner products in float32, summed in the same order as scores.");
     m.def("code_items", &code_items, array("factors"), array("rotated"), "n_head"_a, array("codes"), array("offsets"),
-          array("block_terms"), "level"_a, "Codes items for exact search in blocks, with the terms of their bounds.");
+          array("block_terms"), "level"_a, "Code items for exact search in blocks, with the terms of their bounds.");
     m.def("sketch", &sketch, array("factors"), array("head"), array("sketches"), "level"_a,
-          "Coordinates along the axes, and the norm of the rest, or a little more.");
+          "Fill in the coordinates along the axes, and an upper bound of the norm of the rest.");
     m.def("code_tile_items", &code_tile_items, array("factors"), array("codes"), array("offsets"), array("scales"),
-          "level"_a, "Codes items, or centres, for tile search, each in steps of its own scale.");
+          "level"_a, "Code items, or centres, for tile search, each in steps of its own scale.");
     m.def("nearest_tiles", &nearest_tiles, "centres"_a, array("halves"), array("factors"), optional("taken"),
-          array("tiles"), "level"_a, "The tile whose centre is nearest to each factor.");
-    m.def("reorder", &reorder, array("factors"), array("order"), "Puts rows in the order given, in place.");
+          array("tiles"), "level"_a, "Fill in the tile whose centre is nearest to each factor.");
+    m.def("reorder", &reorder, array("factors"), array("order"), "Reorder rows in place.");
     m.def("group_neighbours", &group_neighbours, array("factors"), array("starts"), array("members"), "level"_a,
-          "Puts the members of each tile in groups of neighbours.");
-    m.def("scatter_ids", &scatter_ids_of, array("ids"), array("slots"),
-          "Fills a table of positions in which ids that lie far apart are found.");
+          "Sort the members of each tile into groups of neighbours.");
+    m.def("scatter_ids", &scatter_ids_of, array("ids"), array("slots"), "Fill a hash table of the positions of ids.");
     m.def("read_ids", &read_ids, "lists"_a, array("ids"),
-          "Fills in the whole numbers of lists and tuples, one after another; whether they hold nothing else.");
+          "Fill in the ids of lists and tuples; return False if any is not a Python int of 64 bits.");
     m.def("find_ids", &find_ids, "segment"_a, "base"_a, array("wanted"), array("positions"),
-          "Fills in the positions, with the base added, of those ids that are there.");
+          "Fill in the positions, plus the base, of the ids that are in a segment.");
     m.def("list_columns", &list_columns<int32_t>, array("columns"), optional("starts"), optional("row_of_column"),
           optional("without"), array("rows"), array("row_starts"),
-          "Turns lists of columns into ascending lists of rows; the first entry that is no column, or -1.");
+          "Turn lists of columns into ascending lists of rows; return the first entry out of range, or -1.");
     m.def("list_columns", &list_columns<int64_t>, array("columns"), optional("starts"), optional("row_of_column"),
           optional("without"), array("rows"), array("row_starts"));
-    nb::class_<BoundEngine>(m, "Engine", "The arrays of one version of an index, and every way to search them.")
+    nb::class_<BoundEngine>(m, "Engine",
+                            "Holds the arrays of one version of an index, and searches them by any method.")
         .def(nb::init<Matrix<const double>, double, double, nb::object, std::optional<Vector<const float>>,
                       const std::vector<nb::object>&>(),
              array("head"), "longest"_a, "longest_held"_a, "centres"_a.none(), optional("radii"), "segments"_a)
         .def("search", &BoundEngine::search, array("queries"), array("setting"), optional("entries"),
              optional("row_filter"), array("answers"), "level"_a,
-             "Fills in answers to all queries; returns -1, or the first query that is not finite or too long.")
+             "Fill in the answers to all queries; return -1, or the first query that is not finite or too long.")
         .def("choose", &BoundEngine::choose, array("query"), array("setting"), array("entries"), optional("row_filter"),
-             array("keys"), "level"_a, "Fills in the candidates of slots search for one query; how many there are.")
+             array("keys"), "level"_a,
+             "Fill in the candidates of slots search for one query; return how many there are.")
         .def("list_ids", &BoundEngine::list_ids, array("ids"), optional("starts"), optional("without"), array("rows"),
-             array("row_starts"), "Turns lists of ids into ascending lists of rows; how many ids are unknown.");
+             array("row_starts"), "Turn lists of ids into ascending lists of rows; return how many ids are unknown.");
 }

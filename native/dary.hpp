@@ -1,14 +1,14 @@
-// Factors -> the nearest D-ary tiles (P5). Included by kernels.cpp, once a level.
+// Factors -> the nearest D-ary tiles (P5). Included by kernels.cpp, once per level.
 //
-// Exact D-ary tiles. A coordinate of magnitude z reaches level m when the sweep's slope falls to z / (2m - 1);
-// that event adds z to the dot product and 2m - 1 to the squared norm. Taken by falling slope, the events draw a
-// concave line of vertices (squared norm, dot), and the best tile is one of them.
+// Exact D-ary tiles. A coordinate of magnitude z reaches level m when the sweep's slope falls to z / (2m - 1). That
+// event adds z to the dot product and 2m - 1 to the squared norm. In order of falling slope, the events form a concave
+// line of vertices (squared norm, dot), and the best tile is one of them.
 //
-// Most vertices are ruled out unseen. In lanes, in float, the line is measured at a few rungs between two scales, a
-// scale being 1 / (2 slope), so that a rung is the vector multiplied by its scale and rounded. No vertex between two
-// rungs lies above the tangents through them, and the ratio is convex in (squared norm, dot), so where the tangents
-// cross it is at least as large as at any vertex between. What this cannot rule out, with a margin wider than its
-// rounding, is measured again at finer rungs, and at last walked exactly.
+// Most vertices are ruled out without being computed. In SIMD lanes, in float, the line is measured at a few rungs
+// between two scales, where a scale is 1 / (2 slope): a rung is the vector multiplied by its scale and rounded. No
+// vertex between two rungs lies above the tangents through them. The ratio is convex in (squared norm, dot), so at the
+// intersection of the tangents it is at least as large as at any vertex between them. What this cannot rule out, with a
+// margin wider than its rounding, is measured again at finer rungs, and finally walked exactly.
 constexpr int32_t MAX_LEVELS = 127;
 constexpr int32_t RUNGS = 8;
 constexpr int MAX_ZOOMS = 6;
@@ -33,7 +33,7 @@ WholeFloats smaller(WholeFloats a, WholeFloats b) {
     return a < b ? a : b;
 }
 
-// Sums of eight wires at a time, then of those sums: no product takes part in more than 8 + n_wires / 8 additions.
+// Sums eight wires at a time, then those sums, so that no product takes part in more than 8 + n_wires / 8 additions.
 void measure_rungs(const WholeFloats* unit, int64_t n_wires, int32_t levels, Rung& one, Rung& two) {
     const Wire top = levels - Wire{};
     one.dot = two.dot = one.squared_norm = two.squared_norm = WholeFloats{};
@@ -55,7 +55,7 @@ void measure_rungs(const WholeFloats* unit, int64_t n_wires, int32_t levels, Run
     }
 }
 
-// The part of the span that may hold the best vertex; `best` grows to the best ratio seen.
+// The part of the span that may hold the best vertex; `best` is raised to the best ratio seen.
 Span zoom(const WholeFloats* unit, int64_t n_wires, int32_t levels, const Span& span, WholeFloats& best) {
     Rung rungs[RUNGS];
     for (int32_t r = 0; r < RUNGS; ++r)
@@ -86,9 +86,9 @@ Span zoom(const WholeFloats* unit, int64_t n_wires, int32_t levels, const Span& 
     return kept;
 }
 
-// At the best vertex, y^2 / x with y = dot and x = squared norm, taking back an event or adding one does not help:
-// its events have slopes of at least y / 2x and all others at most that. Magnitudes being at most 1, y <= x; and
-// y / x = ratio / y is at least any known ratio over the largest dot product.
+// Let y = dot and x = squared norm. At the vertex with the best y^2 / x, neither removing an event nor adding one
+// helps: its events have slopes of at least y / 2x, and all others at most that. Since magnitudes are at most 1, y <=
+// x; and y / x = ratio / y is at least any known ratio divided by the largest dot product.
 Span best_span(const WholeFloats* unit, int64_t n_wires, int32_t levels) {
     WholeFloats sum = {};
     WholeFloats positive = {};
@@ -108,8 +108,8 @@ Span best_span(const WholeFloats* unit, int64_t n_wires, int32_t levels) {
     return span;
 }
 
-// A slope of 16 significant bits: its products with 2m - 1 are floats, so that comparisons with them are exact and
-// runs of equal events stay whole.
+// A slope with 16 significant bits: its products with 2m - 1 are exact floats, so comparisons with them are exact and
+// runs of equal events stay together.
 WholeFloats coarse(WholeFloats slope) {
     Wire bits;
     __builtin_memcpy(&bits, &slope, sizeof bits);
@@ -118,14 +118,14 @@ WholeFloats coarse(WholeFloats slope) {
     return slope;
 }
 
-// One vector of the lanes, exactly. A vertex is named by how many of the sorted magnitudes have reached each level, and
-// takes its dot product from their running sums, so its value does not depend on how it was found.
+// The exact walk of one vector. A vertex is given by how many of the sorted magnitudes have reached each level, and its
+// dot product by their running sums, so its value does not depend on how it was found.
 struct Walk {
     const float* sorted;   // magnitude i at sorted[i * LANES]
     const double* prefix;  // sum of the first i at prefix[i * LANES]
     int32_t n;
     int32_t levels;
-    float shallowest;  // events below this slope are left out
+    float shallowest;  // events below this slope are skipped
     double best_ratio;
     double best_norm;
     int32_t reached[MAX_LEVELS];
@@ -155,7 +155,7 @@ double upcoming(const Walk& walk, int32_t m) {
     return static_cast<double>(z) / static_cast<double>(2 * m + 1);
 }
 
-// Every vertex from walk.reached on, by merging the levels' events; the lower level first on a tie.
+// Visits every vertex after walk.reached by merging the levels' events; on a tie, the lower level comes first.
 void find_best(Walk& walk) {
     double next[MAX_LEVELS];
     for (int32_t m = 0; m < walk.levels; ++m) next[m] = upcoming(walk, m);
@@ -182,7 +182,7 @@ void nearest_dary_tiles(const float* factors, int64_t n, int64_t n_factors, int3
         const int64_t here = n - first < LANES ? n - first : LANES;
         load_magnitudes(factors + first * n_factors, here, n_factors, space.lanes);
         sort_lanes(space.lanes, n_factors);
-        // Near the smallest floats slopes would lose their 16 bits, so such vectors are enlarged: an exact change.
+        // Near the smallest floats, slopes would lose some of their 16 bits, so such vectors are scaled up, exactly.
         const WholeFloats enlarged = wires[0] < 0x1p-64f ? 0x1p64f - WholeFloats{} : 1.0f - WholeFloats{};
         for (int64_t i = 0; i < n_wires; ++i) wires[i] *= enlarged;
         const WholeFloats largest = wires[0] > 0.0f ? wires[0] : 1.0f - WholeFloats{};

@@ -1,7 +1,7 @@
-// The engine: the arrays of one version of an index, and every way to search them.
+// The engine: holds views of the arrays of one version of an index, and searches them by any method.
 //
-// Plain C++ over views; whoever makes an engine keeps the arrays alive. It is not changed once all segments are added,
-// so any number of threads may search; each has scratch memory of its own. The specification is
+// Plain C++; the owner of an engine keeps the arrays alive. An engine does not change once all segments are added, so
+// any number of threads may search; each has its own scratch memory. The specification is
 // src/tessella/_reference/engine.py.
 #pragma once
 
@@ -19,23 +19,23 @@ namespace tessella {
 // How to search.
 struct Setting {
     Method method;
-    double reach;         // tiles: how far bounds are trusted
-    int64_t budget;       // slots: items scored, or 0 for all that share enough slots
-    int64_t max_slots;    // slots: of a query
-    int64_t min_overlap;  // slots: that an item shares
+    double reach;         // tiles: the share of radii that bounds include
+    int64_t budget;       // slots: the number of items to score, or 0 for all that share enough slots
+    int64_t max_slots;    // slots: how many slots of a query to use
+    int64_t min_overlap;  // slots: how many of them an item must share
 };
 
-// Which rows may answer. `allowed` holds for all queries; `listed` are rows of each query, which are either excluded or
-// the only ones that may answer, and then nothing is `allowed`.
+// Which rows may answer. `allowed` applies to all queries. `listed` has rows for each query, which are either excluded
+// or the only ones that may answer; in the second case, `allowed` is null.
 struct Filter {
     const uint8_t* allowed;  // a bit for each row, or null for all
-    int64_t n_allowed;       // rows with a bit
+    int64_t n_allowed;       // rows whose bit is set
     const int64_t* listed;   // ascending for each query
     const int64_t* starts;   // (n_queries + 1), or null if nothing is listed
-    bool only;               // whether what is listed is allowed, rather than excluded
+    bool only;               // whether the listed rows are the only ones allowed, rather than excluded
 };
 
-// Where answers go, best first; where there are fewer than k, id -1 and score minus infinity.
+// The arrays for the answers, best first. Missing answers have id -1 and score minus infinity.
 struct Answers {
     int64_t* ids;       // (n_queries, k)
     float* scores;      // (n_queries, k)
@@ -47,7 +47,7 @@ struct Answers {
 // An immutable part of a version.
 struct Segment {
     Items items;
-    const int64_t* ids;     // (n_items), or null: positions stand for them
+    const int64_t* ids;     // (n_items), or null: then answers hold positions
     const int32_t* by_row;  // (n_items) the order that sorts the rows
     ExactCodes codes;
     Postings postings;
@@ -57,7 +57,7 @@ struct Segment {
     RowTable row_table() const { return {items.rows, by_row, items.n_items}; }
 };
 
-// Kept by each thread, so that a call need not ask for memory.
+// Scratch memory of a thread, kept so that a call need not allocate.
 struct Scratch {
     std::vector<int64_t> counts, n_bounded;
     std::vector<uint8_t> codes;
@@ -84,7 +84,7 @@ struct Scratch {
     std::vector<uint8_t> ordered;
     std::vector<Ordered> in_order;
 
-    // What scan_tiles works in: the largest tile decides how much.
+    // The scratch memory of scan_tiles; its size depends on the largest tile.
     TileScratch for_tiles(int64_t largest, int64_t k, int64_t n_queries) {
         const size_t n = static_cast<size_t>(n_queries);
         const size_t n_groups = static_cast<size_t>((largest + GROUP_ITEMS - 1) / GROUP_ITEMS * GROUP_ITEMS + 1);
@@ -116,7 +116,7 @@ struct Scratch {
                 static_cast<int64_t>(n_classes)};
     }
 
-    // What queries gather, nothing so far.
+    // Memory for gathered items, empty so far.
     Gathered for_gathering(int64_t n_queries, int64_t room, int64_t k) {
         const size_t n = static_cast<size_t>(n_queries);
         const size_t all = n * static_cast<size_t>(room);
@@ -141,16 +141,16 @@ struct Scratch {
 class Engine {
 public:
     static constexpr int64_t NONE_REFUSED = -1;
-    static constexpr int64_t MOST_GATHERED = 1 << 20;  // items of all queries at once
-    static constexpr double GLANCE_REACH = 0.2;        // of tiles, before all items are looked at
-    static constexpr int64_t GLANCE_SHARE = 8;         // without tiles: one in so many items
-    static constexpr int64_t MOST_SCORED = 2048;       // items that are allowed for one query, and are all scored
-    static constexpr int64_t TOGETHER = 8;             // queries that share what they read
-    static constexpr int64_t MOST_TOGETHER = 1 << 14;  // items that are all scored for so many
-    static constexpr int64_t CODED_TOGETHER = 768;     // queries that are worth the coding of what they are allowed
-    static constexpr int64_t FEWEST_CODED = 1024;      // items, of which fewer are as soon scored
+    static constexpr int64_t MOST_GATHERED = 1 << 20;  // items, for all queries together
+    static constexpr double GLANCE_REACH = 0.2;        // of a first pass over tiles, before all items are read
+    static constexpr int64_t GLANCE_SHARE = 8;         // without tiles, a first pass reads one in 8 items
+    static constexpr int64_t MOST_SCORED = 2048;       // allowed items: up to this many are all scored for one query
+    static constexpr int64_t TOGETHER = 8;             // queries that read the same items together
+    static constexpr int64_t MOST_TOGETHER = 1 << 14;  // allowed items: up to this many are all scored for 8 queries
+    static constexpr int64_t CODED_TOGETHER = 768;     // queries: for this many, coding the allowed items pays
+    static constexpr int64_t FEWEST_CODED = 1024;      // allowed items: with fewer, scoring them all is as fast
 
-    // `longest` is at least the norm of every item that is there, `longest_held` of those that were removed, too.
+    // `longest` is a bound of the norms of live items, `longest_held` of all items, removed ones included.
     Engine(int64_t n_factors, const Axes& axes, double longest, double longest_held)
         : n_factors_(n_factors), axes_(axes), longest_(longest), longest_held_(longest_held) {}
 
@@ -169,11 +169,12 @@ public:
 
     int64_t n_factors() const { return n_factors_; }
     const Axes& axes() const { return axes_; }
-    int64_t width() const { return tile_width(axes_.n_head, n_factors_); }  // of what tiles code
+    int64_t width() const { return tile_width(axes_.n_head, n_factors_); }  // of the vectors that tiles code
     int64_t n_groups() const { return centres_.n_groups; }
     bool has_tiles() const { return centres_.n_groups > 0; }
 
-    // Answers all queries, or none: then it returns the first that is not finite or too long. `entries` are for slots.
+    // Answers all queries, or none if one is not finite or too long; then it returns the first such query. `entries`
+    // are for slots search.
     int64_t search(const Kernels& kernels, const float* queries, int64_t n_queries, const Setting& setting,
                    const Entries& entries, const Filter& row_filter, const Answers& answers) const {
         const int64_t refused = kernels.first_refused(queries, n_queries, n_factors_, longest_);
@@ -214,7 +215,7 @@ public:
         return NONE_REFUSED;
     }
 
-    // The candidates of slots search, in no order: keys (n_queries, budget) and how many there are.
+    // The candidates of slots search, unsorted: keys (n_queries, budget) and how many there are.
     void choose(const Kernels& kernels, const Queries& queries, const Entries& entries, const Setting& setting,
                 const Candidates& candidates) const {
         choose_candidates(kernels, queries, entries, setting, candidates, scratch());
@@ -226,7 +227,7 @@ private:
         return own;
     }
 
-    // One call of search, or the part of it for some of the queries.
+    // One call of search, or the part of it for a range of queries.
     struct Batch {
         const Kernels& kernels;
         Queries queries;
@@ -271,7 +272,7 @@ private:
             search_by_method(batch);
     }
 
-    // All items score 0 for a query of zeros, so the answers are those that came first. No item was better: certified.
+    // For a query of zeros every item scores 0, so the answers are the items that were added first. They are certified.
     void answer_zeros(const Batch& batch, const Filter& filter) const {
         std::vector<int64_t> cursors;
         for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
@@ -300,7 +301,7 @@ private:
         }
     }
 
-    // Whether the item at a position is there and may answer the first query of a filter.
+    // Whether the item at a position is live and may answer the first query of a filter.
     static bool may_answer(const Segment& segment, int64_t position, const Filter& filter) {
         const int64_t row = segment.items.rows[position];
         if (segment.items.removed && has_bit(segment.items.removed, position)) return false;
@@ -310,8 +311,8 @@ private:
                filter.only;
     }
 
-    // Few rows are allowed, so the answers are exact. For very many queries it pays to code these items anew, unless so
-    // many answers are wanted that most are scored anyway. Otherwise they are all scored, or looked for among the rest.
+    // Few rows are allowed, so the answers are exact. For very many queries it pays to code these items separately,
+    // unless k is so large that most would be scored anyway. Otherwise they are all scored, or searched with all items.
     void search_few(const Batch& batch, const Filter& filter) const {
         const int64_t n = batch.queries.n_queries;
         const int64_t fewest_coded = batch.best.k < SCORED_LAST ? FEWEST_CODED : MOST_TOGETHER;
@@ -325,7 +326,7 @@ private:
                 for (unsigned left = filter.allowed[byte]; left; left &= left - 1)
                     rows.push_back(8 * byte + __builtin_ctz(left));
             Batch of_these = batch;
-            of_these.queries.filter.allowed = nullptr;  // no others are looked at
+            of_these.queries.filter.allowed = nullptr;  // no other rows are read
             if (coded)
                 search_in_one_tile(of_these, rows);
             else
@@ -397,7 +398,7 @@ private:
         }
     }
 
-    // A piece of each tile small enough for the nearest cache goes past all queries before the next.
+    // Each piece of a tile, small enough for the L1 cache, is scanned for all queries before the next piece.
     template <typename TiledOf>
     void scan_in_pieces(const Batch& batch, const TiledOf& tiled_of) const {
         constexpr int64_t PIECE_BYTES = 24 << 10;
@@ -432,7 +433,7 @@ private:
         }
     }
 
-    // An item may be a member of two tiles.
+    // Whether items may be members of two tiles.
     bool repeats() const {
         return std::any_of(segments_.begin(), segments_.end(), [](const Segment& each) { return each.tiles.repeats; });
     }
@@ -464,8 +465,8 @@ private:
                                      batch.best);
     }
 
-    // Bounds that are no more than likely find k good answers: a glance at the best tiles, or where there are none, at
-    // the longest items. The worst of their scores is a cut that is certain.
+    // A first pass with bounds that are only likely finds k good answers: in the best tiles or, without tiles, among
+    // the longest items. The worst of their scores is a certain cut for the second pass.
     void gather_exactly(const Batch& batch, const Gathered& gathered) const {
         if (has_tiles() && !repeats())
             gather_by_tiles(batch, gathered, GLANCE_REACH);
@@ -475,7 +476,7 @@ private:
         for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
             const int64_t n_scored = batch.best.n_scored[query];
             if (!gathered.cuts[query].full) score_what_was_gathered(batch, gathered, query);
-            batch.best.n_scored[query] = n_scored;  // nearly all of them will be scored again
+            batch.best.n_scored[query] = n_scored;  // nearly all of these items will be scored again
             gathered.cuts[query] = first_cut(gathered.k, gathered.room);
             gathered.counts[query] = 0;
             if (batch.best.counts[query] == batch.best.k)
@@ -485,7 +486,7 @@ private:
         gather_by_codes(batch, gathered, 1.0, 1);
     }
 
-    // Gathers from one in `part` of the items of each segment, the longest.
+    // Gathers from the longest 1 / `part` of the items of each segment.
     void gather_by_codes(const Batch& batch, const Gathered& gathered, double share, int64_t part) const {
         const ExactQueries coded = coded_exactly(batch);
         for (const Segment& segment : segments_) {
@@ -506,7 +507,7 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, batch.setting.reach >= 1.0);
     }
 
-    // Doubles that the rotation of queries works in.
+    // The number of doubles that the rotation of queries needs as scratch.
     size_t rotation_room() const { return static_cast<size_t>(4 * (n_factors_ + axes_.code_size + 3)); }
 
     // Codes queries, or their sketches.
@@ -525,7 +526,7 @@ private:
         batch.kernels.make_probes(coded, n, n_factors_, code_size, width - 1, reach, scratch.probes.data());
     }
 
-    // What tiles code of the queries.
+    // The queries' vectors as tiles code them: sketches or factors.
     const float* sketches_of(const Batch& batch) const {
         if (width() == n_factors_) return batch.queries.factors;
         Scratch& scratch = batch.scratch;
@@ -536,7 +537,7 @@ private:
         return scratch.sketches.data();
     }
 
-    // Bounds the centres, of as many groups as each query's probe says.
+    // Bounds the centres, of `n_bounded` groups for each query.
     const float* bound_centres(const Batch& batch) const {
         std::vector<float>& bounds = batch.scratch.centre_bounds;
         bounds.resize(static_cast<size_t>(batch.queries.n_queries * n_groups() * GROUP_ITEMS));
@@ -545,7 +546,7 @@ private:
         return bounds.data();
     }
 
-    // What the longest items score says how many centres are worth a bound.
+    // The scores of the longest items tell how many centres have to be bounded.
     void scan_by_tiles(const Batch& batch) const {
         Scratch& scratch = batch.scratch;
         make_probes(batch, sketches_of(batch), width(), batch.setting.reach);
@@ -582,8 +583,8 @@ private:
         return batch.scratch.for_tiles(tiled.largest, batch.best.k, batch.queries.n_queries);
     }
 
-    // Gathers and then scores, for as many queries at once as there is room for. A query that finds no room, since very
-    // many items tie, gathers once more with room for all.
+    // Gathers and then scores, for as many queries at once as there is room for. A query that runs out of room, because
+    // very many items tie, gathers again with room for all.
     template <typename Gather>
     void score_last(const Batch& batch, const Gather& gather) const {
         const int64_t most = n_held() + BLOCK_ITEMS;
@@ -644,14 +645,14 @@ private:
             const double unseen = scratch.unseen[static_cast<size_t>(query)];
             const bool full = batch.best.counts[query] == k;
             const bool all_seen = unseen == -INFINITY;
-            // While it is a heap, the first score is the least.
+            // The answers are still a heap, so the first score is the lowest.
             batch.certified[query] =
                 all_seen || (full && static_cast<double>(batch.best.scores[query * batch.best.stride]) > unseen);
             if (!full && !all_seen) start_again_exactly(batch, query);
         }
     }
 
-    // For a query that a method left with fewer than k answers, although more items may answer.
+    // Searches exactly for a query that got fewer than k answers, although more items may answer.
     void start_again_exactly(const Batch& batch, int64_t query) const {
         batch.best.counts[query] = 0;
         search_exactly(batch.of_queries(query, 1, n_factors_));
@@ -678,7 +679,7 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, false);
     }
 
-    // Queries with a list each of the only rows that may answer.
+    // Searches for queries that each have a list of the only rows that may answer.
     void search_own(const Batch& batch, const Filter& filter) const {
         std::vector<uint8_t>& bits = batch.scratch.own_rows;
         for (int64_t query = 0; query < batch.queries.n_queries; ++query) {
@@ -703,19 +704,19 @@ private:
         }
     }
 
-    // Items of all segments, removed or not.
+    // The number of items in all segments, removed or not.
     int64_t n_held() const {
         return segments_.empty() ? 0 : segments_.back().items.base + segments_.back().items.n_items;
     }
 
-    // Bytes for a bit of every row that an item has.
+    // The number of bytes that hold a bit for every row.
     size_t n_row_bytes() const {
         int64_t last = 0;
         for (const Segment& each : segments_) last = std::max(last, each.row_table().last());
         return static_cast<size_t>(last / 8 + 1);
     }
 
-    // The positions of those rows that a segment holds.
+    // The positions of the rows that are in a segment.
     static void find_positions(const Segment& segment, const int64_t* rows, int64_t n,
                                std::vector<int32_t>& positions) {
         positions.clear();
@@ -735,7 +736,7 @@ private:
         std::fill_n(batch.certified, batch.queries.n_queries, true);
     }
 
-    // From ranks, best first, to ids.
+    // Replaces ranks, best first, by ids.
     void finish(const Answers& answers, int64_t query, int64_t count) const {
         int64_t* ids = answers.ids + query * answers.k;
         for (int64_t i = 0; i < count; ++i) ids[i] = id_at(position_of(ids[i]));

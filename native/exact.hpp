@@ -1,11 +1,11 @@
-// Certified exact search: queries -> the true top k. Included by kernels.cpp, once a level.
+// Certified exact search: queries -> the true top k. Included by kernels.cpp, once per level.
 //
-// Items lie in blocks of 64 in order of falling norm. Each has a code, so that for a query coded alike, code product +
-// slack bounds the score from above. An item whose bound is below the k-th best score is left out; the others are
-// scored. Codes are integers and sums wrap around, so a level cannot change what is left out.
+// Items are stored in blocks of 64 in order of falling norm. Items and queries have integer codes, and the product of
+// two codes plus some slack bounds the score from above. An item whose bound is below the k-th best score is skipped;
+// the others are scored. Integer sums are the same at every level, so a level cannot change which items are skipped.
 
-// The code products of a block's 64 items, to memory that is 32-byte aligned. Two codes of at most 127 times two of at
-// most 127 make 32,258, so no pair saturates.
+// The code products of a block's 64 items, in 64-byte aligned memory. A pair of codes of at most 127 times another such
+// pair is at most 32,258, so no pair saturates.
 void code_products(const uint8_t* query, const int8_t* codes, const int16_t* offsets, int64_t code_size,
                    int16_t* products) {
 #if defined(__AVX512BW__)
@@ -86,7 +86,7 @@ int16_t largest(const int16_t* products) {
     const __m256i most = _mm256_max_epi16(_mm256_max_epi16(_mm256_load_si256(sums), _mm256_load_si256(sums + 1)),
                                           _mm256_max_epi16(_mm256_load_si256(sums + 2), _mm256_load_si256(sums + 3)));
     const __m128i half = _mm_max_epi16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    // There is an instruction for the least of eight unsigned numbers: turn the order around.
+    // There is an instruction for the minimum of eight unsigned numbers, so the order is inverted.
     const __m128i inverted = _mm_xor_si128(half, _mm_set1_epi16(0x7fff));
     return static_cast<int16_t>(_mm_extract_epi16(_mm_minpos_epu16(inverted), 0) ^ 0x7fff);
 #else
@@ -97,20 +97,20 @@ int16_t largest(const int16_t* products) {
 }
 
 constexpr int64_t STRETCH_BLOCKS = 32;
-constexpr int64_t NEXT_BLOCKS = 8;        // at most, of the stretches after the first
-constexpr int64_t NEXT_BYTES = 24 << 10;  // of their codes, so that they stay in the nearest cache
+constexpr int64_t NEXT_BLOCKS = 8;        // the most blocks of the stretches after the first
+constexpr int64_t NEXT_BYTES = 24 << 10;  // the most bytes of their codes, so that they fit in the L1 cache
 
 int64_t next_blocks(int64_t code_size) {
     const int64_t n = NEXT_BYTES / (BLOCK_ITEMS * code_size);
     return n < 1 ? 1 : n < NEXT_BLOCKS ? n : NEXT_BLOCKS;
 }
 
-// What the products of codes may be off.
+// The largest error of a product of codes.
 double slack_of(const ExactQueryTerms& terms, const BlockTerms& of_block) {
     return terms.norm * of_block.error + terms.error * of_block.coded_norm;
 }
 
-// Which items of the block from `first` on there are, as bits.
+// Which places of the block that begins at `first` hold an item, as bits.
 uint64_t items_there(const Items& items, int64_t first) {
     const int64_t n = items.n_items - first;
     return n < BLOCK_ITEMS ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
@@ -128,12 +128,11 @@ struct Stretch {
     int64_t first;
     int64_t n_blocks;
     alignas(64) int16_t products[STRETCH_BLOCKS][BLOCK_ITEMS];
-    int32_t done[STRETCH_BLOCKS];     // products of at least this have been dealt with
+    int32_t done[STRETCH_BLOCKS];     // items with products of at least this are done
     uint64_t marked[STRETCH_BLOCKS];  // items to score next, as bits
 };
 
-// Marks the items of a block with products of at least `limit` that have not been dealt with, and prefetches their
-// factors.
+// Marks the items of a block with products of at least `limit` that are not done, and prefetches their factors.
 void mark(const ExactScan& scan, Stretch& stretch, int64_t block, int32_t limit) {
     const int16_t* products = stretch.products[block];
     uint64_t found = reaching(products, limit);
@@ -154,21 +153,21 @@ void score_marked(const ExactScan& scan, int64_t query, const Stretch& stretch, 
     }
 }
 
-// Truncation never rules out a product at or above the limit: it lowers positive limits, and takes negative ones up to
-// the next integer, which is all that integer products need.
+// Truncation never rules out a product at or above the limit: it lowers positive limits, and raises negative ones to
+// the next integer, which is harmless because products are integers.
 int32_t clamped(double limit) {
     if (limit > static_cast<double>(BEYOND_PRODUCTS)) return BEYOND_PRODUCTS;
     return limit < static_cast<double>(LEAST_PRODUCT) ? LEAST_PRODUCT : static_cast<int32_t>(limit);
 }
 
-// While there are fewer than k answers nothing can be left out, so the items that may score most are scored first:
-// those that reach what the best of so many blocks reach, then of twice as many, until there are k.
+// While there are fewer than k answers, nothing can be skipped, so the items with the largest bounds are scored first.
+// The limit is the n-th largest of the blocks' best products; n is doubled until there are k answers.
 void score_best_bounded(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& heap, int64_t& n_scored) {
     double best_products[STRETCH_BLOCKS];
     for (int64_t block = 0; block < stretch.n_blocks; ++block)
         best_products[block] =
             scan.codes.terms[stretch.first + block].scale * static_cast<double>(largest(stretch.products[block]));
-    for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly in order: the longest come first
+    for (int64_t block = 1; block < stretch.n_blocks; ++block) {  // few, and nearly sorted: the longest come first
         const double product = best_products[block];
         int64_t at = block;
         for (; at > 0 && best_products[at - 1] < product; --at) best_products[at] = best_products[at - 1];
@@ -224,7 +223,7 @@ bool scan_stretch(const ExactScan& scan, int64_t query, Stretch& stretch, Heap& 
     return more;
 }
 
-// A stretch of blocks small enough for the cache goes past all queries before the next.
+// Each stretch of blocks, small enough for the cache, is scanned for all queries before the next stretch.
 void scan_exact(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                 uint8_t* open, const TopK& best) {
     const ExactScan scan = {items, codes, queries, coded};
@@ -243,15 +242,15 @@ void scan_exact(const Items& items, const ExactCodes& codes, const Queries& quer
         }
 }
 
-// A float that is at least as much.
+// A float that is at least as large.
 float above(double value) {
     const double more = value + 2e-7 * __builtin_fabs(value);
     return more < static_cast<double>(LARGEST_BOUND) ? static_cast<float>(more) : LARGEST_BOUND;
 }
 
-// As scan_exact goes, but items are gathered. The norm of a tail is known, not its direction: a score may be lower than
-// the product of sketches by twice the product of tails. A `share` of the slack below 1 gives bounds that are no more
-// than likely.
+// Visits blocks like scan_exact, but gathers items instead of scoring them. The norm of a tail is known, but not its
+// direction: a score may be lower than the product of sketches by twice the product of tails. With a `share` of the
+// slack below 1, bounds are only likely, not certain.
 void gather_exact(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                   double share, uint8_t* open, const Gathered& gathered) {
     const int64_t n_blocks = (items.n_items + BLOCK_ITEMS - 1) / BLOCK_ITEMS;

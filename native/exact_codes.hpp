@@ -1,21 +1,21 @@
-// Factors -> sketches, and codes for exact search. Included by kernels.cpp, once a level.
+// Factors -> sketches, and codes for exact search. Included by kernels.cpp, once per level.
 //
-// A factor's sketch holds its coordinates along the first principal axes and the norm of the rest; its code holds the
-// sketch in small integers. Sums go in a fixed order, so a code does not depend on the batch it came in.
+// A factor's sketch holds its coordinates along the first principal axes and the norm of the rest. Its code holds the
+// sketch as small integers. Sums are computed in a fixed order, so a code does not depend on the batch.
 
 constexpr int64_t MAX_SKETCH_SIZE = (MAX_FACTORS + 2 + 3) / 4 * 4;
 
-// The room of a sketch: its coordinates rounded up to a multiple of four, the rest zeros.
+// The size of a sketch: its number of coordinates rounded up to a multiple of four; the padding is zero.
 int64_t sketch_size(int64_t code_size) {
     return (code_size + 3) / 4 * 4;
 }
 
-// How far a code may lie from what it stands for, in steps.
+// The largest distance between a code and the vector it represents, in steps.
 double half_steps(int64_t code_size) {
     return 0.5 * __builtin_sqrt(static_cast<double>(code_size));
 }
 
-// The last coordinate of a sketch: the norm of what is not in the others, or a little more.
+// The last coordinate of a sketch: an upper bound of the norm of the coordinates that are not in the head.
 void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spare, double lost, int64_t size,
               double* sketch) {
     for (int64_t j = n_head; j < size; ++j) sketch[j] = 0.0;
@@ -24,7 +24,7 @@ void add_tail(const float* factor, int64_t n_factors, int64_t n_head, double spa
     sketch[n_head] = (rest > 0.0 ? __builtin_sqrt(rest) : 0.0) + lost;
 }
 
-// The largest coordinate, whatever its sign; size is a multiple of four.
+// The largest magnitude of a coordinate; size is a multiple of four.
 double largest_coordinate(const double* sketch, int64_t size) {
     Doubles most{};
     for (int64_t j = 0; j < size; j += 4) {
@@ -38,7 +38,7 @@ double largest_coordinate(const double* sketch, int64_t size) {
     return a > b ? a : b;
 }
 
-// What one step of a code stands for, so that no coordinate and no norm of a code is too large.
+// The step size of a code such that no coordinate and no norm of the code is too large.
 double scale_for(double norm, double largest, double largest_code, double longest_code) {
     const double by_norm = norm / longest_code;
     const double by_coordinate = largest / largest_code;
@@ -46,7 +46,7 @@ double scale_for(double norm, double largest, double largest_code, double longes
     return scale > LEAST_SCALE ? scale : 1.0;
 }
 
-// Turns a sketch into its coded one, in steps of `scale`; `codes` takes the integers, `errors` what is left.
+// Rounds a sketch to steps of `scale`; `codes` takes the integers, `errors` the differences.
 void code_sketch(double* sketch, int64_t size, double scale, int32_t* codes, double* errors) {
     const double inverse = 1.0 / scale;
     for (int64_t j = 0; j < size; ++j) codes[j] = nearest(sketch[j] * inverse);
@@ -57,7 +57,7 @@ void code_sketch(double* sketch, int64_t size, double scale, int32_t* codes, dou
     }
 }
 
-// Sketches in float. The tail has room for that.
+// Sketches in float. The tail has a margin for the rounding.
 void sketch(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch, float* sketches) {
     const int64_t size = sketch_size(axes.code_size);
     const double lost = __builtin_sqrt(static_cast<double>(n_factors)) * UNDERFLOW_LOSS;
@@ -101,8 +101,8 @@ void code_exact_queries(const float* queries, int64_t n_queries, int64_t n_facto
     }
 }
 
-// A block's codes lie in pairs of coordinates, item by item, as a scan reads them. Rotated factors are rounded to
-// float: the tail has room for that, and so have the terms.
+// A block's codes are stored as a scan reads them: in pairs of coordinates, and for each pair item by item. Rotated
+// factors are rounded to float; the tail and the terms have a margin for that.
 void code_items(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                 double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms) {
     const int64_t code_size = exact_code_size(n_head, n_factors);

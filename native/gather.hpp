@@ -1,16 +1,16 @@
-// Score last: for many answers, items are gathered by the bounds of their scores, and scored when no more come.
-// Included by kernels.cpp, once a level.
+// Gather first, score last: for many answers, items are gathered by the bounds of their scores and scored at the end.
+// Included by kernels.cpp, once per level.
 //
-// Beside the bound from above, each gathered item has one from below. The k-th largest of the latter is the cut: an
-// item whose bound is below it is not among the best k. While items come, the cut follows by a histogram of the bounds
-// from below, and stays a little behind; in the end it is exact. It only rises, and an item's bound from below is never
-// above its bound from above, so what is left does not depend on the order in which items came.
+// Each gathered item has an upper and a lower bound. The k-th largest lower bound is the cut: an item whose upper bound
+// is below the cut is not among the best k. While items are gathered, a histogram of lower bounds raises the cut, which
+// may lag a little behind; at the end it is exact. The cut only rises, and an item's lower bound never exceeds its
+// upper bound, so the items that are left do not depend on the order in which they were gathered.
 
-// What one query has gathered.
+// The items that one query has gathered.
 struct Gatherer {
     float* uppers;
-    uint32_t* lowers;    // rising bits
-    int32_t* positions;  // the base added
+    uint32_t* lowers;    // as sortable bits
+    int32_t* positions;  // with the base added
     int64_t count;
     int64_t room;
     int64_t k;
@@ -31,7 +31,7 @@ float from_rising(uint32_t bits) {
     return value;
 }
 
-// Raises the cut to the k-th largest bound from below, and drops what does not reach it.
+// Raises the cut to the k-th largest lower bound, and drops the items that do not reach it.
 void raise_cut(Gatherer& gatherer) {
     if (gatherer.count < gatherer.k) return;
     Cut& cut = *gatherer.cut;
@@ -51,10 +51,10 @@ void raise_cut(Gatherer& gatherer) {
     cut.width = (from_rising(high) - least) / CUT_STEPS;
 }
 
-// Counts a bound from below, and raises the cut by as many steps as k bounds allow.
+// Counts a lower bound, and raises the cut by as many steps as k lower bounds allow.
 void count_lower(Cut& cut, float lower, int64_t k) {
     const float steps = (lower - cut.origin) * cut.inverse;
-    if (!(steps >= static_cast<float>(cut.step))) return;  // or there is no width
+    if (!(steps >= static_cast<float>(cut.step))) return;  // also if the width is 0
     const int32_t step = steps < CUT_STEPS ? static_cast<int32_t>(steps) : CUT_STEPS - 1;
     ++cut.counts[step];
     ++cut.n_above;
@@ -65,7 +65,7 @@ void count_lower(Cut& cut, float lower, int64_t k) {
     }
 }
 
-// Starts to count anew.
+// Starts a new histogram.
 void count_lowers(Gatherer& gatherer) {
     Cut& cut = *gatherer.cut;
     for (int32_t& count : cut.counts) count = 0;
@@ -76,7 +76,7 @@ void count_lowers(Gatherer& gatherer) {
     for (int64_t i = 0; i < gatherer.count; ++i) count_lower(cut, from_rising(gatherer.lowers[i]), gatherer.k);
 }
 
-// Makes room for 64 more; false if that cannot be.
+// Makes room for 64 more items; returns false if there is none.
 bool make_room(Gatherer& gatherer) {
     if (gatherer.count < gatherer.cut->next) return true;
     raise_cut(gatherer);
@@ -97,7 +97,7 @@ void gather(const Items& items, const Queries& queries, int64_t query, int64_t p
     count_lower(*gatherer.cut, lower, gatherer.k);
 }
 
-// Raises the cuts of all queries for the last time.
+// Raises the cuts of all queries to their final values.
 void raise_cuts(const Gathered& gathered, int64_t n_queries) {
     for (int64_t query = 0; query < n_queries; ++query) {
         Gatherer gatherer = gatherer_of(gathered, query);
@@ -106,8 +106,8 @@ void raise_cuts(const Gathered& gathered, int64_t n_queries) {
     }
 }
 
-// Scores those gathered items of a query that lie in a segment, from number `first` on, and returns the number of the
-// first that lies in another.
+// Scores the gathered items of a query that are in a segment, from number `first` on, and returns the number of the
+// first that is in another segment.
 int64_t score_gathered(const Items& items, const float* query, const int32_t* positions, int64_t first, int64_t count,
                        float* scores, int64_t* ranks) {
     constexpr int64_t AHEAD = 8;
@@ -124,7 +124,7 @@ int64_t score_gathered(const Items& items, const float* query, const int32_t* po
     return i;
 }
 
-// Sorts by bytes of the key, from byte `first` on, the largest first; the sorted ones are where it says.
+// Radix sort by the bytes of the key, from byte `first` on, the largest first; returns where the result is.
 Ordered* sort_by_bytes(Ordered* values, Ordered* others, int64_t count, int first) {
     for (int byte = first; byte < 8; ++byte) {
         int32_t starts[257] = {};
@@ -139,10 +139,10 @@ Ordered* sort_by_bytes(Ordered* values, Ordered* others, int64_t count, int firs
     return values;
 }
 
-// Puts the best k of scored items in order, best first; among equal scores the earlier row.
+// Sorts the best k of the scored items, best first; of equal scores, the earlier row comes first.
 int64_t select_best(const float* scores, const int64_t* ranks, int64_t count, int64_t k, uint32_t* keys,
                     Ordered* ordered, float* best_scores, int64_t* best_ranks) {
-    for (int64_t i = 0; i < count; ++i) keys[i] = rising_bits(scores[i] + 0.0f);  // one zero, not two
+    for (int64_t i = 0; i < count; ++i) keys[i] = rising_bits(scores[i] + 0.0f);  // turns -0 into +0
     const auto [low, high] = range_of(keys, count);
     const uint32_t least = count > k ? find_largest(keys, count, k, low, high) : 0;
     int64_t kept = 0;

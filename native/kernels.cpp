@@ -1,7 +1,7 @@
 // Compiled once for each SIMD level with that level's flags and TESSELLA_LEVEL set to its name.
 //
-// Everything below has internal linkage and no standard library: an inline function shared with another level
-// could be merged by the linker into code the processor cannot run.
+// Everything below has internal linkage and uses no standard library: the linker could replace an inline function
+// that is shared between levels by a version that the processor cannot run.
 #include "kernels.hpp"
 #include "packing.hpp"
 
@@ -17,15 +17,15 @@
 namespace tessella {
 namespace {
 
-// Vectors sorted together, one to a lane of a register. A vector's arithmetic never crosses lanes, so the width of a
-// level cannot change a result.
+// How many vectors are sorted together, one per lane of a register. A vector's arithmetic never crosses lanes, so the
+// width of a level cannot change a result.
 #if defined(__AVX2__)
 constexpr int64_t LANES = 8;
 #else
 constexpr int64_t LANES = 4;
 #endif
 
-// In the order data flows, which is not the alphabet's.
+// In the order of the data flow, not in alphabetical order.
 // clang-format off
 #include "arithmetic.hpp"
 #include "prepare.hpp"

@@ -1,6 +1,6 @@
 // The kernels of one SIMD level, as a table of plain functions, and the arrays they read and fill.
 //
-// Every function works on the calling thread, in memory that no other call uses. kernels.cpp is compiled once for each
+// Every function runs on the calling thread, in memory that no other call uses. kernels.cpp is compiled once for each
 // level; nothing in it may be shared between levels. A struct has the name of the Python class whose arrays it views.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace tessella {
 
 // Memory of one call, sized by OwnedWorkspace for vectors of n_factors coordinates.
 struct Workspace {
-    float* lanes;         // (n_factors rounded up to 8, up to 16 lanes) magnitudes, a vector to a lane; 64-byte aligned
-    float* unit;          // the same, as multiples of each vector's largest
-    double* prefix;       // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
-    double* wide;         // (4, n_factors) vectors to be rotated
-    double* rotated;      // (4, n_factors) and rotated, before rounding
-    int64_t* slots;       // (n_factors) the slots of one vector, in coordinate order
-    int32_t* regions;     // (n_factors) the counter tree's region of each
+    float* lanes;      // (n_factors rounded up to 8, up to 16 lanes) magnitudes, one vector per lane; 64-byte aligned
+    float* unit;       // magnitudes as multiples of each vector's largest
+    double* prefix;    // (n_factors rounded up to 8, + 1, up to 16 lanes) running sums of sorted magnitudes
+    double* wide;      // (4, n_factors) vectors to be rotated
+    double* rotated;   // (4, n_factors) rotated vectors, before rounding
+    int64_t* slots;    // (n_factors) the slots of one vector, in coordinate order
+    int32_t* regions;  // (n_factors) the counter tree's region of each
     int64_t* kept_slots;  // (n_factors + 8) some of a vector's entries, before they are stored
     float* kept_values;   // (n_factors + 8)
 };
@@ -42,14 +42,14 @@ struct SlotRule {
 // The items of a segment by falling norm: an item's number in that order is its position.
 struct Items {
     const float* factors;    // (n_items, n_factors)
-    const int32_t* rows;     // (n_items) the order in which they came
-    const uint8_t* removed;  // a bit for each position whose item was removed, or null
+    const int32_t* rows;     // (n_items) the order in which items were added
+    const uint8_t* removed;  // a bit for each position, set if its item was removed, or null
     int64_t n_items;
     int64_t n_factors;
     int64_t base;  // added to a position, so that those of several segments differ
 };
 
-// Which rows may answer: those with a bit, for all queries, less the excluded ones of each query.
+// Which rows may answer: those whose bit is set, except those that a query excludes.
 struct RowFilter {
     const uint8_t* allowed;          // a bit for each row, or null for all
     const int64_t* excluded;         // rows, ascending for each query
@@ -64,23 +64,23 @@ struct Queries {
 
 // The best answers so far of some queries.
 struct TopK {
-    float* scores;      // (n_queries, stride), the first `counts` of each a heap with the worst first
+    float* scores;      // (n_queries, stride), the first `counts` of each are a heap with the worst first
     int64_t* ranks;     // (n_queries, stride), see packing.hpp
-    int64_t* counts;    // (n_queries) how many there are
+    int64_t* counts;    // (n_queries) how many answers there are
     int64_t* n_scored;  // (n_queries) grows by the items scored
-    uint8_t* ordered;   // (n_queries) whether they are no heap, but in order
+    uint8_t* ordered;   // (n_queries) whether the answers are sorted instead of a heap
     int64_t k;          // how many are kept
     int64_t stride;
 };
 
 // Exact search: see exact.hpp.
 
-struct BlockTerms {     // of the items of a block, each an upper bound
-    double norm;        // norms, with room for the rounding of scores
-    double error;       // distances between sketches and their codes, with the same room
-    double coded_norm;  // norms of coded sketches
-    double scale;       // what one step of a code stands for
-    double tail;        // norms of tails
+struct BlockTerms {     // upper bounds over the items of a block
+    double norm;        // of norms, with a margin for the rounding of scores
+    double error;       // of distances between sketches and their codes, with the same margin
+    double coded_norm;  // of norms of coded sketches
+    double scale;       // the step size of codes; not a bound
+    double tail;        // of norms of tails
 };
 
 struct ExactCodes {
@@ -110,8 +110,8 @@ struct ExactQueries {
 
 // Tile search: see tiles.hpp.
 
-// Items, or the centres of tiles, as small integers, each with a scale of its own, in groups of GROUP_ITEMS that lie in
-// pairs of coordinates.
+// Items, or the centres of tiles, as small integers, each with its own scale, in groups of GROUP_ITEMS that are stored
+// in pairs of coordinates.
 struct TileCodes {
     const int8_t* codes;     // (n_groups, code_size / 2, GROUP_ITEMS, 2)
     const int16_t* offsets;  // (n_groups, GROUP_ITEMS) -QUERY_OFFSET * the sum of each code, modulo 2^16
@@ -125,23 +125,23 @@ struct TileQueryTerms {
     float tail;  // of a sketch, or 0
 };
 
-// Queries, or items that look for their tile.
+// Queries, or items that are assigned to tiles.
 struct TileQueries {
     const uint8_t* codes;         // (n, code_size), from 1 to 127: QUERY_OFFSET more than the code
     const TileQueryTerms* terms;  // (n)
 };
 
-// The items of a segment by tile. Tile 0 holds the longest; tile t + 1 lies around centre t. A tile's items lie in
-// groups of neighbours, of which the last may have room left; a group has a centre of its own.
+// The items of a segment by tile. Tile 0 holds the longest; tile t + 1 lies around centre t. A tile's items are in
+// groups of neighbours, of which the last may not be full. Each group has its own centre.
 struct TiledItems {
     const int32_t* members;        // (n_groups, GROUP_ITEMS) positions, -1 where there is none
     const int32_t* starts;         // (n_tiles + 2) the first group of each tile
-    const uint8_t* rooms;          // (n_tiles + 1) how many members its last group has not
+    const uint8_t* rooms;          // (n_tiles + 1) the number of free places in each tile's last group
     TileCodes coded;               // of members
-    TileCodes groups;              // of the centres of groups; those of a tile begin with a whole GROUP_ITEMS
-    const int32_t* centre_starts;  // (n_tiles + 2) where, in GROUP_ITEMS
-    const float* group_radii;      // as `groups`: how far from its centre a group's items lie at most
-    const float* radii;            // (n_tiles, rounded up to GROUP_ITEMS) how far from its centre a tile's items lie
+    TileCodes groups;              // of the groups' centres; those of a tile begin at a multiple of GROUP_ITEMS
+    const int32_t* centre_starts;  // (n_tiles + 2) where they begin, in units of GROUP_ITEMS
+    const float* group_radii;      // for each of `groups`, the largest distance of its items from its centre
+    const float* radii;            // (n_tiles, rounded up to GROUP_ITEMS) the same for each tile
     int64_t n_tiles;               // around centres
     int64_t largest;               // groups of the largest tile
     bool repeats;                  // whether an item is a member of several tiles
@@ -150,12 +150,12 @@ struct TiledItems {
 // The centres of tiles, by falling norm.
 struct Centres {
     TileCodes coded;
-    const float* norms;     // (n_groups) at least the norm of every centre from this group on
-    const float* farthest;  // (n_groups) the largest radius from this group on
+    const float* norms;     // (n_groups) a bound of the norms of the centres in this group and all later ones
+    const float* farthest;  // (n_groups) the largest radius in this group and all later ones
     int64_t n_groups;
 };
 
-// A query as it bounds tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
+// What a query needs to bound tiles, groups and items. Bounds of groups and items are in steps of the query's scale.
 struct Probe {
     int64_t query;
     const uint8_t* code;
@@ -189,16 +189,16 @@ struct TileScratch {
 
 inline constexpr int32_t CUT_STEPS = 256;
 
-// What bounds must reach, and what it is raised by.
+// The value that upper bounds must reach, and a histogram of lower bounds to raise it with.
 struct Cut {
     float value;
-    float spare;   // how much lower it is than bounds from below, for what scores lose by underflow
-    int64_t next;  // how many items there are when it is raised by all of them
-    bool full;     // there was no room: the query must be answered otherwise
+    float spare;   // how much lower the cut is than lower bounds, since scores may lose that much by underflow
+    int64_t next;  // the number of items at which it is raised exactly
+    bool full;     // there was no room left: the query must be answered in another way
     float origin, width, inverse;
     int32_t step;
-    int64_t n_above;            // counted from the step on
-    int32_t counts[CUT_STEPS];  // of bounds from below, in steps of `width` from `origin`
+    int64_t n_above;            // the number of lower bounds from this step on
+    int32_t counts[CUT_STEPS];  // of lower bounds, in steps of `width` from `origin`
 };
 
 // The cut of a query that has gathered nothing.
@@ -225,10 +225,10 @@ struct Gathered {
     int64_t k;
 };
 
-// An answer on its way into order.
+// An answer to be sorted.
 struct Ordered {
-    uint64_t key;   // falls from answer to answer: rising bits of the score, then how early its row is
-    uint32_t from;  // where its rank stands
+    uint64_t key;   // larger for better answers: the sortable bits of the score, then the inverted row
+    uint32_t from;  // the index of its rank
 };
 
 // Slots search: see postings.hpp.
@@ -238,7 +238,7 @@ struct Postings {
     const int8_t* impacts;       // (n_entries) falling in size along a list
     const int64_t* slots;        // (n_lists) ascending within a block
     const int64_t* starts;       // (n_lists + 1)
-    const float* scales;         // (n_lists) what one step of an impact stands for
+    const float* scales;         // (n_lists) the step sizes of impacts
     const int64_t* block_lists;  // (n_blocks + 1) the first list of each block
     int64_t n_blocks;
 };
@@ -264,7 +264,7 @@ struct Candidates {
     int64_t budget;
 };
 
-// Zero between calls, but for `buffer` and `heaviest`.
+// All zeros between calls, except `buffer` and `heaviest`.
 struct SlotsScratch {
     int32_t* sums;       // (POSTING_BLOCK) partial products
     uint16_t* overlaps;  // (POSTING_BLOCK) slots shared
@@ -301,68 +301,69 @@ struct Kernels {
     // rounded up to 4.
     void (*code_items)(const float* factors, const float* rotated, int64_t n_items, int64_t n_factors, int64_t n_head,
                        double* sketches, int8_t* codes, int16_t* offsets, BlockTerms* terms);
-    // Coordinates along axes, fewer than there are, and the norm of the rest, or a little more. `scratch` has room for
-    // four factors and four codes, their size rounded up to 4.
+    // Coordinates along the first axes, and an upper bound of the norm of the rest. `scratch` has room for four factors
+    // and four codes, their size rounded up to 4.
     void (*sketch)(const float* factors, int64_t n, int64_t n_factors, const Axes& axes, double* scratch,
                    float* sketches);
     void (*code_tile_items)(const float* factors, int64_t n, int64_t n_factors, int64_t code_size, int8_t* codes,
                             int16_t* offsets, float* scales);
-    // The tile whose centre is nearest to each query, other than the one that is `taken` if that is given; `halves` are
-    // half the squared norms of centres.
+    // The tile whose centre is nearest to each query, except the one in `taken`, if given. `halves` are half the
+    // squared norms of centres.
     void (*nearest_tiles)(const TileCodes& centres, const float* halves, int64_t n_tiles, const TileQueries& queries,
                           int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles);
 
-    // Puts the members of each tile in groups of neighbours, the last of them perhaps with fewer. Scratch: `direction`
+    // Sorts the members of each tile into groups of neighbours; the last group may be smaller. Scratch: `direction`
     // (n_factors), `sums` (n_factors, + 3), `keys` and `others` (members of the largest tile).
     void (*group_neighbours)(const float* factors, int64_t n_factors, const int64_t* starts, int64_t n_tiles,
                              float* direction, double* sums, uint64_t* keys, int32_t* others, int32_t* members);
 
-    // The first query that is not finite, or whose products with the longest item may leave floats, or n_queries.
+    // The first query that is not finite, or whose product with the longest item may overflow a float; else n_queries.
     int64_t (*first_refused)(const float* queries, int64_t n_queries, int64_t n_factors, double longest);
     void (*code_exact_queries)(const float* queries, int64_t n_queries, int64_t n_factors, const Axes& axes,
                                double* scratch, uint8_t* codes, ExactQueryTerms* terms);
-    // Offers every item that may answer to every query's best k, leaving out those that cannot be among them. `open` is
-    // scratch (n_queries).
+    // Offers items to every query's best k, skipping those that cannot be among them. `open` is scratch (n_queries).
     void (*scan_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                        uint8_t* open, const TopK& best);
-    // Gathers them, with a share of the slack that bounds need.
+    // Gathers such items, with a share of the slack that certain bounds need.
     void (*gather_exact)(const Items& items, const ExactCodes& codes, const Queries& queries, const ExactQueries& coded,
                          double share, uint8_t* open, const Gathered& gathered);
     void (*code_tile_queries)(const float* queries, int64_t n_queries, int64_t n_factors, int64_t code_size,
                               uint8_t* codes, TileQueryTerms* terms);
-    // What a query and a centre score at most, as far as `reach` trusts bounds; minus infinity beyond the last centre.
-    // Of each query, `n_bounded` groups of centres are bounded.
+    // Upper bounds of the products of queries and centres, with a share of the slack given by `reach`; minus infinity
+    // beyond the last centre. For each query, `n_bounded` groups of centres are bounded.
     void (*bound_centres)(const Centres& centres, const Probe* probes, int64_t n_queries, const int64_t* n_bounded,
                           float* centre_bounds);
-    // How many groups of centres may lie in a tile with an answer, given what has been found so far.
+    // How many groups of centres may belong to tiles with answers, given the answers so far.
     void (*count_groups)(const Centres& centres, const Probe* probes, int64_t n_queries, const TopK& best,
                          int64_t* n_bounded);
-    // What tiles are scanned with, once for all segments.
+    // Prepares queries for scanning tiles, once for all segments.
     void (*make_probes)(const TileQueries& coded, int64_t n_queries, int64_t n_factors, int64_t code_size,
                         int64_t tail_column, double reach, Probe* probes);
     // Offers the items of tile 0 to each query's best k.
     void (*scan_tile_0)(const Items& items, const TiledItems& tiled, const Queries& queries, const TileScratch& scratch,
                         const TopK& best);
-    // Offers those of the other tiles that may hold answers.
+    // Offers the items of the other tiles that may hold answers.
     void (*scan_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
                        const int64_t* n_bounded, const TileScratch& scratch, const TopK& best);
-    // Gathers the items of those tiles.
+    // Gathers the items of the tiles that may hold answers.
     void (*gather_tiles)(const Items& items, const TiledItems& tiled, const Queries& queries,
                          const float* centre_bounds, const int64_t* n_bounded, const TileScratch& scratch,
                          const Gathered& gathered);
-    // Drops what was gathered and cannot answer.
+    // Drops gathered items that cannot be answers.
     void (*raise_cuts)(const Gathered& gathered, int64_t n_queries);
-    // Scores what a query gathered in a segment, from `first` on; the first that lies in another segment.
+    // Scores the items that a query gathered in a segment, from `first` on; returns the first that is in another
+    // segment.
     int64_t (*score_gathered)(const Items& items, const float* query, const int32_t* positions, int64_t first,
                               int64_t count, float* scores, int64_t* ranks);
-    // The best k of scored items, best first; how many there are. `keys` is scratch (count), `ordered` (2 * count).
+    // The best k of scored items, best first; returns how many there are. Scratch: `keys` (count), `ordered` (2 *
+    // count).
     int64_t (*select_best)(const float* scores, const int64_t* ranks, int64_t count, int64_t k, uint32_t* keys,
                            Ordered* ordered, float* best_scores, int64_t* best_ranks);
     // Offers every item that shares slots with a query to its candidates.
     void (*scan_postings)(const Items& items, const Postings& postings, const Queries& queries, const Entries& entries,
                           const SlotsSetting& setting, const SlotsScratch& scratch, const Candidates& candidates);
-    // Scores the candidates of a segment; `cursors` is scratch (n_queries), `unseen` rises to what an item that was not
-    // scored might reach.
+    // Scores the candidates of a segment. `cursors` is scratch (n_queries). `unseen` is raised to a bound on the scores
+    // of items that were not scored.
     void (*score_candidates)(const Items& items, const BlockTerms* terms, const Queries& queries,
                              const Candidates& candidates, const TopK& best, int64_t* cursors, double* unseen);
     // Scores every item that shares enough slots with a query: the paper's own rule.
@@ -371,7 +372,7 @@ struct Kernels {
     // Scores the items at some positions for all queries.
     void (*score_positions)(const Items& items, const int32_t* positions, int64_t n_positions, const Queries& queries,
                             const TopK& best);
-    // Puts each query's answers in order, best first.
+    // Sorts each query's answers, best first.
     void (*sort_answers)(const TopK& best, int64_t n_queries);
 };
 

@@ -1,14 +1,14 @@
-// Vectors in lanes: loaded transposed, sorted, summed. Included by kernels.cpp, once a level.
+// Vectors in lanes: loaded transposed, sorted, summed. Included by kernels.cpp, once per level.
 
 // GCC's and Clang's portable vectors, of the level's register width. A wire holds one magnitude of each of LANES
-// vectors: floats that are not negative order as their bits do, and only integers have a larger and a smaller that
-// compilers recognise without licence to reorder arithmetic.
+// vectors. Magnitudes are compared as integers: non-negative floats sort like their bits, and without -ffast-math
+// compilers recognise a maximum and a minimum only of integers.
 typedef int32_t Wire __attribute__((vector_size(4 * LANES), may_alias));
 typedef float WholeFloats __attribute__((vector_size(4 * LANES), may_alias));
 typedef float HalfFloats __attribute__((vector_size(2 * LANES), may_alias));
 typedef double HalfDoubles __attribute__((vector_size(4 * LANES), may_alias));
 
-// |factors| of up to LANES vectors, a vector to a lane, with zero wires up to a multiple of 8.
+// |factors| of up to LANES vectors, one per lane, padded with zero wires to a multiple of 8.
 void load_magnitudes(const float* factors, int64_t n, int64_t n_factors, float* lanes) {
     for (int64_t j = n_factors; j % 8 != 0; ++j)
         for (int64_t l = 0; l < LANES; ++l) lanes[j * LANES + l] = 0.0f;
@@ -43,8 +43,9 @@ void merge_eight(Wire* w) {  // the last three stages of a bitonic merge
     w[0] = a, w[1] = b, w[2] = c, w[3] = d, w[4] = e, w[5] = f, w[6] = g, w[7] = h;
 }
 
-// Bitonic merge sort, descending in every lane. Every comparator puts the larger value on the lower wire, so wires
-// beyond the last could hold minus infinity for ever: their comparators are left out, and any size sorts.
+// Bitonic merge sort, descending in every lane. Every comparator puts the larger value on the wire with the smaller
+// number. So imaginary wires beyond the last would hold minus infinity throughout: their comparators are left out, and
+// any number of wires can be sorted.
 void sort_lanes(float* lanes, int64_t n_factors) {
     Wire* w = reinterpret_cast<Wire*>(lanes);
     const int64_t n = (n_factors + 7) / 8 * 8;

@@ -1,4 +1,4 @@
-// Lookups: items by their ids and by their rows, and lists of rows for filters.
+// Lookups: find items by id and by row, and make lists of rows for filters.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 
 namespace tessella {
 
-// Where the items of a segment are, by id. Where ids lie close together a slot stands for each number from the first id
-// on. Otherwise an id is in the first slot from `home` on that was free.
+// A table of the positions of a segment's items by id. If ids lie close together, there is a slot for each number from
+// the first id on. Otherwise it is a hash table with linear probing.
 struct IdTable {
     const int64_t* ids;      // (n_items)
     const int32_t* rows;     // (n_items)
     const uint8_t* removed;  // a bit for each position, or null
     const int32_t* slots;    // (n_slots) a position, or -1
-    int64_t n_slots;         // a power of two, if ids are scattered
-    int64_t first;           // the first id, if they lie close together
-    bool scattered;
+    int64_t n_slots;         // a power of two for a hash table
+    int64_t first;           // the first id, otherwise
+    bool scattered;          // whether it is a hash table
 };
 
-// Where an id belongs among a power of two of slots. Every bit of it counts, so ids in steps of any size spread out.
+// The hash of an id; the number of slots is a power of two. Every bit counts, so ids in steps of any size spread out.
 static inline int64_t home_of_id(int64_t id, int64_t n_slots) {
     uint64_t mixed = static_cast<uint64_t>(id);
     mixed = (mixed ^ mixed >> 33) * 0xFF51AFD7ED558CCDu;
@@ -29,7 +29,7 @@ static inline int64_t home_of_id(int64_t id, int64_t n_slots) {
     return static_cast<int64_t>((mixed ^ mixed >> 33) & static_cast<uint64_t>(n_slots - 1));
 }
 
-// Fills the slots of scattered ids, of which there are fewer than slots.
+// Fills a hash table; there must be fewer ids than slots.
 static inline void scatter_ids(const int64_t* ids, int64_t n, int32_t* slots, int64_t n_slots) {
     std::fill_n(slots, n_slots, -1);
     for (int64_t i = 0; i < n; ++i) {
@@ -39,7 +39,7 @@ static inline void scatter_ids(const int64_t* ids, int64_t n, int32_t* slots, in
     }
 }
 
-// The position of an id, or -1 if it is not there or its item was removed.
+// The position of an id, or -1 if it is unknown or its item was removed.
 static inline int64_t position_of_id(const IdTable& table, int64_t id) {
     int64_t position = -1;
     if (table.scattered) {
@@ -59,11 +59,11 @@ struct Lists {
     const int64_t* starts;  // (n_lists + 1)
 };
 
-// Turns entries of lists into rows, ascending and each once in every list, less those of another list.
+// Turns the entries of lists into rows, ascending and unique in every list, without those of another list.
 class RowLists {
 public:
-    // `row_of` gives the row of an entry, or -1 for nothing. `rows` has room for every entry, `row_starts` for the
-    // starts of all lists. `without` has no values, or a list for each of these.
+    // `row_of` returns the row of an entry, or -1 to skip it. `rows` has room for every entry, `row_starts` for the
+    // starts of all lists. `without` is empty, or has a list of rows to leave out for each list.
     template <typename RowOf>
     void fill(const RowOf& row_of, const int64_t* starts, int64_t n_lists, const Lists& without, int64_t* rows,
               int64_t* row_starts) {
@@ -91,7 +91,7 @@ private:
     static constexpr int64_t MOST_IN_BUCKETS = 4096;
     static constexpr int32_t FULL_BUCKET = 16;
 
-    // Sorts rows and leaves out repeated ones. Many rows that lie close together are marked and read off.
+    // Sorts rows and removes duplicates. Many rows that lie close together are sorted with a bit set.
     int64_t* in_order(int64_t* begin, int64_t* end, int64_t last) {
         const int64_t n = end - begin;
         const int64_t n_words = last / 64 + 1;
@@ -107,8 +107,8 @@ private:
         return begin;
     }
 
-    // About as many buckets as rows, so that few rows are left to be put in order within each. If rows crowd together,
-    // it says so, and they stay in some order.
+    // Bucket sort, with about as many buckets as rows, so that few rows remain to be sorted within each. Returns false,
+    // without sorting, if too many rows fall into one bucket.
     bool sort_in_buckets(int64_t* rows, int64_t n, int64_t last) {
         int shift = 0;
         while (last >> shift >= n) ++shift;
@@ -153,7 +153,7 @@ struct RowTable {
     int64_t last() const { return row_at(n_items - 1); }
 };
 
-// The position of a row, or -1 if it is not there. Rows seldom have gaps, so there is little to look through.
+// The position of a row, or -1 if it is not there. Rows seldom have gaps, so the range to search is small.
 static inline int64_t position_of_row(const RowTable& table, int64_t row) {
     const int64_t first = table.row_at(0);
     if (row < first || row > table.last()) return -1;

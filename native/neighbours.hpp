@@ -1,8 +1,8 @@
-// Items of a tile -> groups of neighbours. Included by kernels.cpp, once a level.
+// Items of a tile -> groups of neighbours. Included by kernels.cpp, once per level.
 
 constexpr int SPLIT_ROUNDS = 4;
 
-// Memory to group the items of one tile in.
+// Scratch memory for grouping the items of one tile.
 struct Splitting {
     const float* factors;  // of all items
     int64_t n_factors;
@@ -12,7 +12,7 @@ struct Splitting {
     int32_t* others;   // (members)
 };
 
-// The unit vector from the mean of the last members to that of the first; false if these are the same.
+// The unit vector from the mean of the last members to that of the first; returns false if the means are equal.
 bool point_between(const Splitting& space, const int32_t* members, int64_t n_first, int64_t n) {
     const int64_t size = (space.n_factors + 3) / 4 * 4;
     for (int64_t j = 0; j < size; ++j) space.sums[j] = 0.0;
@@ -30,8 +30,8 @@ bool point_between(const Splitting& space, const int32_t* members, int64_t n_fir
     return true;
 }
 
-// Halves members by whole groups, so that those lie first that lie farthest along the line between the means of both
-// halves; does so again with the halves found.
+// Splits members in half, by whole groups: first those that lie farthest along the line between the means of the
+// halves. Repeats this with the new halves, then splits each half recursively.
 void split(const Splitting& space, int32_t* members, int64_t n) {
     const int64_t n_groups = (n + GROUP_ITEMS - 1) / GROUP_ITEMS;
     if (n_groups < 2) return;

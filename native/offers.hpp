@@ -1,7 +1,7 @@
 // Offers: an item that may answer a query is scored and, if it is among the best so far, kept. Included by kernels.cpp,
-// once a level.
+// once per level.
 
-// Where an ascending array holds a value, or -1.
+// The index of a value in an ascending array, or -1.
 int64_t index_of(const int64_t* values, int64_t low, int64_t high, int64_t value) {
     const int64_t end = high;
     while (low < high) {
@@ -14,13 +14,13 @@ int64_t index_of(const int64_t* values, int64_t low, int64_t high, int64_t value
     return low < end && values[low] == value ? low : -1;
 }
 
-// Whether the item at a position is there and may answer, as far as all queries share a filter.
+// Whether the item at a position is live and passes the filter that all queries share.
 bool may_answer_any(const Items& items, const RowFilter& filter, int64_t position) {
     if (items.removed && has_bit(items.removed, position)) return false;
     return !filter.allowed || has_bit(filter.allowed, items.rows[position]);
 }
 
-// Whether one query leaves a row out.
+// Whether one query excludes a row.
 bool is_excluded(const RowFilter& filter, int64_t query, int64_t row) {
     if (!filter.excluded_starts) return false;
     return index_of(filter.excluded, filter.excluded_starts[query], filter.excluded_starts[query + 1], row) >= 0;
@@ -32,8 +32,8 @@ void prefetch(const Items& items, int64_t position) {
     for (int64_t j = 0; j < items.n_factors && j < 128; j += 16) __builtin_prefetch(item + j);
 }
 
-// Scores the item at a position and keeps it if it may answer and is among the best so far; whether it was kept. Items
-// that may be `repeated` are looked for among the answers.
+// Scores the item at a position and keeps it if it may answer and is among the best so far; returns whether it was
+// kept. If items may be `repeated`, it is first looked up among the answers.
 bool offer(const Items& items, const Queries& queries, int64_t query, int64_t position, bool repeated, Heap& heap,
            int64_t& n_scored) {
     if (!may_answer_any(items, queries.filter, position)) return false;
@@ -48,7 +48,7 @@ bool offer(const Items& items, const Queries& queries, int64_t query, int64_t po
     return true;
 }
 
-// The scores of four items, with the same sums as score_of.
+// The scores of four items, summed in the same order as by score_of.
 void score_four(const float* query, const float* const* items, int64_t n_factors, float* scores) {
     EightFloats first[4] = {};
     EightFloats second[4] = {};
@@ -86,7 +86,7 @@ void score_four(const float* query, const float* const* items, int64_t n_factors
 
 typedef int32_t EightInts __attribute__((vector_size(32)));
 
-// Some items in the order of their rows, as many as stay in the nearest cache.
+// Some items in order of their rows, few enough for the L1 cache.
 struct Handful {
     static constexpr int64_t MOST = 64;
     const float* factors[MOST];
@@ -94,7 +94,7 @@ struct Handful {
     int64_t n;
     uint64_t marks[16];  // a bit for each row, modulo 1,024
 
-    // Where a row is, or -1. Most rows are not there, and most of these have no mark.
+    // The index of a row, or -1. Most rows are not there, and most of these have no mark.
     int64_t find(int64_t row) const {
         if (!(marks[row >> 6 & 15] >> (row & 63) & 1)) return -1;
         int64_t at = 0;
@@ -103,7 +103,7 @@ struct Handful {
     }
 };
 
-// Of the items at some positions, at most as many as a handful has, those that all queries allow.
+// Collects the items at some positions, at most a handful, that pass the filter shared by all queries.
 void take_handful(const Items& items, const int32_t* positions, int64_t n_positions, const RowFilter& filter,
                   Handful& handful) {
     handful.n = 0;
@@ -114,7 +114,7 @@ void take_handful(const Items& items, const int32_t* positions, int64_t n_positi
         const int64_t row = items.rows[positions[i]];
         const int64_t rank = rank_of(row, items.base + positions[i]);
         int64_t at = handful.n++;
-        for (; at > 0 && handful.ranks[at - 1] > rank; --at) {  // positions mostly come in this order
+        for (; at > 0 && handful.ranks[at - 1] > rank; --at) {  // positions are mostly in this order
             handful.ranks[at] = handful.ranks[at - 1];
             handful.factors[at] = handful.factors[at - 1];
         }
@@ -124,8 +124,8 @@ void take_handful(const Items& items, const int32_t* positions, int64_t n_positi
     }
 }
 
-// Scores a handful, less what a query excludes; minus infinity for that and for the rest of 64. Returns how many were
-// scored.
+// Scores a handful, without the items that a query excludes; these, and the rest of 64, get minus infinity. Returns how
+// many were scored.
 int64_t score_handful(const Handful& handful, const Queries& queries, int64_t query, int64_t n_factors, float* scores) {
     const float* factor = queries.factors + query * n_factors;
     int64_t i = 0;
@@ -158,8 +158,8 @@ uint64_t reaching(const float* scores, float limit) {
     return found;
 }
 
-// Where each of some scores goes when they are put in order, best first and of equals the first. Each is compared with
-// all others, so that no branch depends on a score. Both arrays have room up to whole eights.
+// The place of each score when they are sorted, best first; equal scores keep their order. Each score is compared with
+// all others, so that no branch depends on a score. The sizes of both arrays are rounded up to a multiple of eight.
 void find_places(const float* scores, int64_t n, int32_t* places) {
     const EightInts lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int64_t from = 0; from < n; from += 8) {
@@ -175,7 +175,7 @@ void find_places(const float* scores, int64_t n, int32_t* places) {
     }
 }
 
-// Puts n answers that are in order among those of a query, which are in order, too; beyond k, they are dropped.
+// Merges n sorted answers into the sorted answers of a query; those beyond k are dropped.
 void merge_answers(const float* scores, const int64_t* ranks, int64_t n, Heap& best) {
     int64_t old = best.count - 1;
     int64_t added = n - 1;
@@ -190,8 +190,8 @@ void merge_answers(const float* scores, const int64_t* ranks, int64_t n, Heap& b
     best.count = best.count + n < best.k ? best.count + n : best.k;
 }
 
-// Scores the items at some positions for all queries, a handful at a time. What reaches the k-th best answer so far is
-// put in order, and then among the answers.
+// Scores the items at some positions for all queries, a handful at a time. Those that reach the k-th best answer so far
+// are sorted, then merged into the answers.
 void score_positions(const Items& items, const int32_t* positions, int64_t n_positions, const Queries& queries,
                      const TopK& best) {
     Handful handful;

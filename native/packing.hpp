@@ -1,4 +1,4 @@
-// Two numbers in 64 bits, of which the upper decides; and bits in bytes.
+// Two numbers packed into 64 bits, sorted by the upper one; and bits in bytes.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ static inline uint32_t lower_of(uint64_t pair) {
     return static_cast<uint32_t>(pair & LOW_HALF);
 }
 
-// A rank: an item's row and, among the items of all segments, its position. Of two answers with equal scores the one
+// A rank: an item's row and its position among the items of all segments. Of two answers with equal scores, the one
 // with the smaller rank comes first. Neither number is negative.
 static inline int64_t rank_of(int64_t row, int64_t position) {
     return static_cast<int64_t>(packed(static_cast<uint32_t>(row), static_cast<uint32_t>(position)));
@@ -33,8 +33,8 @@ static inline int64_t position_of(int64_t rank) {
     return static_cast<int64_t>(lower_of(static_cast<uint64_t>(rank)));
 }
 
-// A key that falls with its index among equal products: the larger key has the larger product, or the earlier index.
-// For candidates of slots search the index is a position, for the entries of a query their number.
+// A key that is larger for a larger product and, among equal products, for a smaller index. The index is a position for
+// candidates of slots search, and the number of the entry for entries of a query.
 static inline uint64_t falling_key(int32_t product, int64_t index) {
     return packed(static_cast<uint32_t>(product), static_cast<uint32_t>(LOW_HALF - static_cast<uint64_t>(index)));
 }

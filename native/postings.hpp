@@ -1,10 +1,11 @@
 // Slots search: queries -> the items with the largest partial products over shared slots -> scores (P12, weighted).
-// Included by kernels.cpp, once a level.
+// Included by kernels.cpp, once per level.
 //
-// Postings lie in blocks of 65,536 items, so that a block's partial products stay in the cache and a position takes two
-// bytes. Along a list impacts fall in size, so what adds little is left out at its end. All sums are of integers.
+// Postings are in blocks of 65,536 items, so that a block's partial products fit in the cache and a position takes two
+// bytes. Along a list, impacts fall in size, so small contributions are skipped at its end. All sums are of integers.
 
-// The entries of a query with the largest values, in their order; keys end in the entry's number, from the end.
+// The entries of a query with the largest values, in their order; the lower half of a key is the entry's inverted
+// number.
 int64_t heaviest_entries(const Entries& entries, int64_t query, int64_t max_slots, uint64_t* keys) {
     const int64_t first = entries.starts[query];
     int64_t count = entries.starts[query + 1] - first;
@@ -25,7 +26,7 @@ struct WeightedList {
     int32_t weight;
 };
 
-// What is noted of each item of a list beside its sum: which stride it is in, and that it shares one more slot.
+// What is recorded for each item of a list besides its sum: that its stride is touched, and that it shares a slot.
 struct Noting {
     bool strides;
     bool overlaps;
@@ -45,7 +46,7 @@ void add_entries(const Postings& postings, int64_t from, int64_t to, int32_t wei
     }
 }
 
-// Where along a list contributions fall below `least`, in strides.
+// Where along a list contributions fall below `least`, rounded to strides.
 int64_t end_of(const Postings& postings, const WeightedList& list, int32_t least) {
     int64_t from = list.start;
     for (; from < list.stop; from += STRIDE) {
@@ -107,19 +108,19 @@ void clear(int32_t* sums) {
 #endif
 }
 
-// A query's candidates while a segment goes past.
+// A query's candidates while a segment is scanned.
 struct Chosen {
     uint64_t* keys;
     int64_t count;
     int64_t budget;
-    int32_t cutoff;  // a partial product must be larger: there are `budget` that are at least as large
+    int32_t cutoff;  // only larger partial products are kept: `budget` candidates are at least this large
 
     void shrink() {
         if (count > budget) cutoff = product_in(keep_largest(keys, count, budget));
     }
 };
 
-// Some strides of a block, each with its largest sum in front.
+// Some strides of a block; each key begins with the stride's largest sum.
 struct Strides {
     uint64_t keys[POSTING_BLOCK / STRIDE];
     int64_t count;
@@ -141,8 +142,8 @@ struct BlockOfSums {
 
 constexpr int64_t ENTRIES_PER_STRIDE = 4;
 
-// Adds a block's items with sums above `cutoff` to the chosen; returns whether it shrank on the way, so that no more
-// than its budget is left of what was there before.
+// Adds a block's items with sums above `cutoff` to the chosen. Returns whether the chosen were cut back to the budget
+// on the way.
 bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cutoff, Chosen& chosen) {
     bool shrank = false;
     for (int64_t i = 0; i < strides.count; ++i) {
@@ -166,8 +167,8 @@ bool choose_above(const BlockOfSums& block, const Strides& strides, int32_t cuto
     return shrank;
 }
 
-// Most strides hold nothing worth having, so a cutoff is guessed from the largest sums of strides, and lowered until
-// enough items reach it.
+// Most strides hold no candidates, so a cutoff is guessed from the largest sums of strides, and lowered until enough
+// items reach it.
 void choose(const BlockOfSums& block, Chosen& chosen) {
     const int64_t n_strides = block.n_strides();
     const SlotsScratch& scratch = block.scratch;
@@ -205,7 +206,7 @@ void choose(const BlockOfSums& block, Chosen& chosen) {
     }
 }
 
-// The lists of a query's heaviest slots in a block, weighted; how many there are. `most` is the largest contribution.
+// The weighted lists of a query's heaviest slots in a block; returns how many. `most` is the largest contribution.
 int64_t weighted_lists(const Postings& postings, int64_t block, const Entries& entries, int64_t query,
                        const uint64_t* heaviest, int64_t n_heaviest, double unit, WeightedList* lists, int32_t& most) {
     int64_t n_lists = 0;
@@ -248,7 +249,7 @@ void scan_postings(const Items& items, const Postings& postings, const Queries& 
                 n_entries += lists[list].stop - lists[list].start;
             }
             const BlockOfSums sums = {items, queries, query, block * POSTING_BLOCK, setting.min_overlap, scratch};
-            // Where there are many entries, hardly a stride is left out, and noting which costs more than it saves.
+            // With many entries hardly a stride stays untouched, and recording which costs more than it saves.
             const bool few = n_entries < ENTRIES_PER_STRIDE * sums.n_strides();
             if (!few) __builtin_memset(scratch.touched, 1, static_cast<size_t>(sums.n_strides()));
             for (int64_t list = 0; list < n_lists; ++list) add_list(postings, lists[list], {few, counting}, scratch);
@@ -259,13 +260,13 @@ void scan_postings(const Items& items, const Postings& postings, const Queries& 
     }
 }
 
-// A query's candidates in one segment, which go by position.
+// A query's candidates in one segment, sorted by position.
 struct CandidatesHere {
     const Items& items;
     const uint64_t* keys;
     int64_t count;
 
-    // The position of the i-th candidate in the segment, or the number of items beyond its last.
+    // The position of the i-th candidate in the segment, or the number of items if there is none.
     int64_t position(int64_t i) const {
         if (i >= count) return items.n_items;
         const int64_t at = index_in(keys[i]) - items.base;
@@ -284,8 +285,8 @@ struct CandidatesHere {
     }
 };
 
-// The first position with an item that may answer the query and is no candidate. None is longer; a certificate looks no
-// further than PROVABLE_POSITIONS.
+// The first position of an item that may answer the query and is not a candidate. No later one is longer. Only the
+// first PROVABLE_POSITIONS are examined.
 int64_t first_unseen(const Items& items, const Queries& queries, int64_t query, const CandidatesHere& here, int64_t i) {
     int64_t at = 0;
     for (; at < items.n_items && at < PROVABLE_POSITIONS; ++at) {
@@ -297,8 +298,8 @@ int64_t first_unseen(const Items& items, const Queries& queries, int64_t query, 
     return at;
 }
 
-// Candidates go by position, so as many items as stay in the cache are scored for all queries before the next. Those
-// that are too short to be among the best k are left out.
+// Candidates are sorted by position, so as many items as fit in the cache are scored for all queries before the next
+// ones. Candidates that are too short to be among the best k are skipped.
 void score_candidates(const Items& items, const BlockTerms* terms, const Queries& queries, const Candidates& candidates,
                       const TopK& best, int64_t* cursors, double* unseen) {
     constexpr int64_t TOGETHER = 1024;
@@ -341,7 +342,7 @@ void score_candidates(const Items& items, const BlockTerms* terms, const Queries
                 if (soon < items.n_items) prefetch(items, soon);
                 if (heap.is_full() &&
                     norm * terms[position / BLOCK_ITEMS].norm + underflow < static_cast<double>(heap.worst())) {
-                    i = here.count;  // later candidates are no longer
+                    i = here.count;  // later candidates are not longer
                     position = items.n_items;
                     break;
                 }

@@ -1,4 +1,4 @@
-// Factors -> prepared factors: checked, rotated, thresholded. Included by kernels.cpp, once a level.
+// Factors -> prepared factors: checked, rotated, thresholded. Included by kernels.cpp, once per level.
 
 // Whether a float is NaN or infinite.
 uint32_t is_nonfinite(float value) {
@@ -17,10 +17,10 @@ int64_t first_nonfinite(const float* factors, int64_t n, int64_t n_factors) {
     return n;
 }
 
-constexpr int64_t ROTATED_TOGETHER = 4;  // at once, so that an axis is loaded once for all of them
+constexpr int64_t ROTATED_TOGETHER = 4;  // vectors, so that an axis is loaded once for all of them
 
-// Coordinates of up to four vectors along axes that are columns of a matrix, in double, each a sum in order. `wide` has
-// room for ROTATED_TOGETHER * n_factors numbers, `rotated` for ROTATED_TOGETHER * stride.
+// Coordinates of up to four vectors along axes that are columns of a matrix, in double, each summed in sequence. `wide`
+// has room for ROTATED_TOGETHER * n_factors numbers, `rotated` for ROTATED_TOGETHER * stride.
 void rotate(const float* vectors, int64_t n, int64_t n_factors, const double* axes, int64_t n_axes, double* wide,
             int64_t stride, double* rotated) {
     for (int64_t i = 0; i < ROTATED_TOGETHER * n_factors; ++i)
@@ -30,7 +30,7 @@ void rotate(const float* vectors, int64_t n, int64_t n_factors, const double* ax
     const double* w2 = w1 + n_factors;
     const double* w3 = w2 + n_factors;
     for (int64_t next = 0; n_axes >= 8 && next < n_axes; next += 8) {
-        const int64_t c = next < n_axes - 8 ? next : n_axes - 8;  // the last eight may have been there before
+        const int64_t c = next < n_axes - 8 ? next : n_axes - 8;  // the last eight may overlap those before
         Doubles a0{}, a1{}, b0{}, b1{}, c0{}, c1{}, d0{}, d1{};
         for (int64_t j = 0; j < n_factors; ++j) {
             Doubles x0, x1;
@@ -57,7 +57,7 @@ void rotate(const float* vectors, int64_t n, int64_t n_factors, const double* ax
         }
 }
 
-// Rotated coordinates are rounded once.
+// Rotated coordinates are rounded to float only once.
 void prepare(const float* factors, int64_t n, int64_t n_factors, const Preparation& how, const Workspace& space,
              float* prepared) {
     for (int64_t vector = 0; vector < n; ++vector) {

@@ -1,6 +1,6 @@
-// Selection: the best k answers as a heap, and the largest of many keys. Included by kernels.cpp, once a level.
+// Selection: the best k answers as a heap, and the largest of many keys. Included by kernels.cpp, once per level.
 
-// The best answers of one query so far, worst first: a heap by score, then by earlier row.
+// The best answers of one query so far, as a heap with the worst first: by score, then by row.
 struct Heap {
     float* scores;
     int64_t* ranks;
@@ -47,7 +47,7 @@ void sift_up(const Heap& heap, int64_t at) {
     heap.ranks[at] = rank;
 }
 
-// Whether an answer would be kept.
+// Whether an answer belongs in the heap.
 bool is_wanted(const Heap& heap, float score, int64_t rank) {
     return !heap.is_full() || is_worse(heap.scores[0], heap.ranks[0], score, rank);
 }
@@ -64,7 +64,7 @@ void keep(Heap& heap, float score, int64_t rank) {
     }
 }
 
-// From a heap to best first.
+// Sorts a heap, best first.
 void sort_heap(Heap heap) {
     while (heap.count > 1) {
         const int64_t last = --heap.count;
@@ -87,9 +87,9 @@ void sort_answers(const TopK& best, int64_t n_queries) {
         if (!best.ordered[query]) sort_heap(heap_of(best, query));
 }
 
-// The `wanted`-th largest of keys that lie from low to high. Counts keys by their leading bits and looks again at those
-// with the bits on the border, so most are neither moved nor sorted. Where keys come in no order a branch is guessed
-// wrong as often as not, so there is none that depends on a key.
+// The `wanted`-th largest of the keys between low and high. Counts keys by their leading bits, and then examines only
+// those with the bits at the border, so most keys are neither moved nor sorted. No branch depends on a key: if keys
+// come in random order, such a branch is mispredicted half of the time.
 template <typename Key>
 Key find_largest(const Key* keys, int64_t count, int64_t wanted, Key low, Key high) {
     constexpr int64_t FEW = 32;
@@ -125,7 +125,7 @@ Key find_largest(const Key* keys, int64_t count, int64_t wanted, Key low, Key hi
     }
 }
 
-// The least and the largest of some keys.
+// The smallest and the largest of some keys.
 template <typename Key>
 struct Range {
     Key low;
@@ -150,9 +150,9 @@ int64_t index_of_smallest(const uint64_t* keys, int64_t count) {
     return at;
 }
 
-// Keeps the `wanted` largest of more keys than that, in their order, and returns the smallest of them.
+// Keeps the `wanted` largest of more keys than that, without reordering them, and returns the smallest of them.
 uint64_t keep_largest(uint64_t* keys, int64_t& count, int64_t wanted) {
-    constexpr int64_t FEW = 8;  // are as soon dropped one by one
+    constexpr int64_t FEW = 8;  // up to this many are dropped one by one
     if (count - wanted <= FEW) {
         while (count > wanted) {
             const int64_t at = index_of_smallest(keys, count--);

@@ -1,4 +1,4 @@
-// Tiles -> slots -> the entries of the sparse map (P7-P11). Included by kernels.cpp, once a level.
+// Tiles -> slots -> the entries of the sparse map (P7-P11). Included by kernels.cpp, once per level.
 
 // The sliding window of P8 and P10: one-hot for the first depth - 1 coordinates, then (2D + 1)^depth slots for each.
 // Slots ascend with the coordinate.
@@ -17,9 +17,9 @@ void window_slots(const int8_t* tile, int64_t n_factors, const SlotRule& rule, I
     for (int64_t j = head; j < n_factors; ++j) slots[j] += static_cast<Index>(j - head) * place;
 }
 
-// The counter tree of P9. A tile value v restarts the counter at k * (k * region + j), with a region of its own for
-// every non-zero value: 1, -1, 2, -2, ... A zero counts on; the first zeros count up from 0. So all that matters at a
-// coordinate is the last restart, and coded as position and region it is a running maximum.
+// The counter tree of P9. A tile value v restarts the counter at k * (k * region + j), with a region for each non-zero
+// value: 1, -1, 2, -2, ... A zero adds 1 to the counter, which starts from 0. So the slot of a coordinate depends only
+// on the last restart; packed as position and region, that is a running maximum.
 template <typename Index>
 void counter_slots(const int8_t* tile, int64_t n_factors, Index* slots, int32_t* regions) {
     const int32_t n = static_cast<int32_t>(n_factors);
@@ -38,7 +38,7 @@ void counter_slots(const int8_t* tile, int64_t n_factors, Index* slots, int32_t*
     }
 }
 
-// Gathers one region's non-zero coordinates, in order. Every coordinate is written, and the next one overwrites it
+// Collects one region's non-zero coordinates, in order. Every coordinate is written, and overwritten by the next one
 // unless it is kept.
 template <typename Index>
 int64_t gather(const float* z, const Index* slots, const int32_t* regions, int32_t region, int64_t n_factors,
@@ -52,7 +52,7 @@ int64_t gather(const float* z, const Index* slots, const int32_t* regions, int32
 }
 
 #if defined(__AVX2__)
-// For each set of kept lanes, those lanes first.
+// For each set of kept lanes, the permutation that moves them to the front.
 struct Packings {
     uint8_t lanes[256][8] = {};
     constexpr Packings() {
@@ -87,8 +87,8 @@ int64_t gather(const float* z, const int32_t* slots, const int32_t* regions, int
 }
 #endif
 
-// A window's slots ascend with the coordinate; a counter's do within each region, so the regions are taken in turn.
-// Stops at the first vector whose entries do not fit starts, which then was counted from other factors.
+// A window's slots ascend with the coordinate. A counter's slots ascend within each region, so regions are processed
+// one by one. Stops at the first vector whose entries do not match `starts`, which was then counted from other factors.
 template <typename Index>
 int64_t fill(const float* prepared, const int8_t* tiles, int64_t n, int64_t n_factors, const SlotRule& rule,
              const Workspace& space, const Index* starts, Index* slots, float* values) {

@@ -1,14 +1,14 @@
-// Factors -> ternary tiles (P4) and rounded D-ary tiles (P6). Included by kernels.cpp, once a level.
+// Factors -> ternary tiles (P4) and rounded D-ary tiles (P6). Included by kernels.cpp, once per level.
 //
-// Exact searches, here and in dary.hpp, walk through vectors of growing length: ratio = dot^2 / squared_norm is, up to
-// |z|^2, the squared cosine between factor and tile; the largest ratio wins, the shorter vector on a tie.
+// Exact searches, here and in dary.hpp, try vectors of growing length. The ratio dot^2 / squared_norm is |z|^2 times
+// the squared cosine between factor and tile. The largest ratio wins; ties go to the shorter vector.
 
 void add_level(const float* z, int64_t n_factors, float cut, int8_t* tile) {
     for (int64_t j = 0; j < n_factors; ++j)
         tile[j] = static_cast<int8_t>(tile[j] + static_cast<int>(z[j] >= cut) - static_cast<int>(z[j] <= -cut));
 }
 
-// Among the magnitudes equal to the cut, later coordinates leave first.
+// Of the magnitudes equal to the cut, later coordinates are dropped first.
 void keep_at_most(const float* z, int64_t n_factors, float cut, int64_t most, int8_t* tile) {
     int64_t kept = 0;
     for (int64_t j = 0; j < n_factors; ++j) kept += tile[j] != 0;
@@ -35,8 +35,8 @@ void best_cuts(const float* wires, int64_t max_nonzeros, float* cuts) {
     *reinterpret_cast<HalfFloats*>(cuts) = __builtin_convertvector(cut, HalfFloats);
 }
 
-// Algorithm 2 (Lemma 1). Equal magnitudes are taken all or none: inside such a run the ratio is convex in the
-// number taken, so its largest value is at an end. Hence the tile is a cut on magnitudes; only the cap splits runs.
+// Algorithm 2 (Lemma 1). Of a run of equal magnitudes, all or none are taken: within the run the ratio is convex in the
+// number taken, so its maximum is at an end. Hence the tile is a cut on magnitudes; only max_nonzeros can split a run.
 void ternary_tiles(const float* factors, int64_t n, int64_t n_factors, int64_t max_nonzeros, const Workspace& space,
                    int8_t* tiles) {
     for (int64_t first = 0; first < n; first += LANES) {
@@ -55,8 +55,8 @@ void ternary_tiles(const float* factors, int64_t n, int64_t n_factors, int64_t m
     }
 }
 
-// Algorithm 4 on the unit factor: the nearest multiple of 1 / levels, the upper one on a tie. Where everything
-// rounds to zero, which is no tile, the first largest coordinate becomes +-1.
+// Algorithm 4 on the unit factor: the nearest multiple of 1 / levels, the upper one on a tie. If every coordinate
+// rounds to zero, which is not a tile, the first largest coordinate becomes +-1.
 void rounded_dary_tiles(const float* factors, int64_t n, int64_t n_factors, int32_t levels, int8_t* tiles) {
     for (int64_t vector = 0; vector < n; ++vector) {
         const float* z = factors + vector * n_factors;

@@ -1,21 +1,21 @@
-// Codes of tile search (P14): items, centres and queries in small integers. Included by kernels.cpp, once a level.
+// Codes of tile search (P14): items, centres and queries as small integers. Included by kernels.cpp, once per level.
 //
-// What is coded are sketches where these are much shorter than factors, else the factors as they are. A score is at
-// most the inner product of sketches, so all that is said here of factors holds for them. Items, and the centres of
-// tiles, are coded each in steps of its own scale. The integer product of a coded item and a coded query, with some
-// slack, bounds their inner product from above; with the radius of a tile it bounds every score in the tile. `reach`
-// says how far these bounds are trusted: a share `reach` of a tile's radius is added, and a share `reach` squared of
-// the slack of codes, which matters less. With a reach of 1 answers are certified. All sums of codes are of integers
-// and wrap around, so a level cannot change what is left out.
+// Codes are made of sketches if these are much shorter than factors, else of the factors. A score is at most the inner
+// product of the sketches, so everything said here about factors also holds for sketches. Each item, and each centre of
+// a tile, is coded in steps of its own scale. The integer product of a coded item and a coded query plus some slack
+// bounds their inner product from above; for a centre, adding the tile's radius times the query's norm bounds every
+// score in the tile. `reach` shrinks these bounds: a share `reach` of the radius is added, and a share `reach` squared
+// of the slack, which matters less. With a reach of 1, answers are certified. Integer sums are the same at every level,
+// so a level cannot change which items are skipped.
 
-// Bounds stay finite, so that infinities mark what is not there. Written so that it takes two instructions; a NaN
-// counts as large.
+// Bounds stay finite, because infinities mark missing items. Written so that it takes two instructions; a NaN counts as
+// large.
 float finite(float bound) {
     const float at_most = bound < LARGEST_BOUND ? bound : LARGEST_BOUND;
     return at_most > -LARGEST_BOUND ? at_most : -LARGEST_BOUND;
 }
 
-// What one step of a code stands for.
+// The step size of a code.
 float step_of(const float* factor, int64_t n_factors, double norm, double largest_code, double longest_code) {
     float largest = 0.0f;
     for (int64_t j = 0; j < n_factors; ++j) {
@@ -61,11 +61,11 @@ void code_tile_queries(const float* queries, int64_t n_queries, int64_t n_factor
             code[j] = static_cast<uint8_t>(nearest(static_cast<double>(factor[j]) * inverse) + QUERY_OFFSET);
         for (int64_t j = n_factors; j < code_size; ++j) code[j] = QUERY_OFFSET;
         terms[query] = {scale, static_cast<float>(norm * (1.0 + NORM_SPARE) + LEAST_NORMAL_FLOAT),
-                        0.0f};  // below, floats are coarse
+                        0.0f};  // smaller floats are less precise
     }
 }
 
-// What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded.
+// The largest error of a product of codes, in steps: both codes are rounded, and so are scores.
 float slack_of(const TileQueryTerms& terms, int64_t n_factors, int64_t code_size, double reach) {
     const double half = half_steps(code_size);
     const double norm = static_cast<double>(terms.norm) / static_cast<double>(terms.scale);
@@ -137,7 +137,7 @@ void group_products(const uint8_t* query, const TileCodes& items, const int32_t*
 #endif
 }
 
-// (product + slack) * the item's scale, for up to four groups: in steps of the query's scale, at least the score.
+// (product + slack) * the item's scale, for up to four groups: upper bounds of scores, in steps of the query's scale.
 void bound_four(const TileCodes& items, const int32_t* groups, int64_t count, const uint8_t* query, float slack,
                 float* bounds) {
     int16_t products[4 * GROUP_ITEMS];
@@ -173,7 +173,7 @@ void coded_bounds(const TileCodes& items, const int32_t* groups, int64_t n_group
     }
 }
 
-// The same of groups that follow each other.
+// The bounds of the items of consecutive groups.
 void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const uint8_t* query, float slack,
                  float* bounds) {
     for (int64_t g = 0; g < n_groups; g += 4) {
@@ -183,7 +183,7 @@ void bounds_from(const TileCodes& items, int64_t first, int64_t n_groups, const 
     }
 }
 
-// The tile whose centre is nearest: |v - c|^2 / 2 less |v|^2 / 2 is |c|^2 / 2 - v . c.
+// The tile whose centre is nearest: |v - c|^2 / 2 - |v|^2 / 2 = |c|^2 / 2 - v . c.
 void nearest_tiles(const TileCodes& centres, const float* halves, int64_t n_tiles, const TileQueries& queries,
                    int64_t n_queries, const int32_t* taken, float* bounds, int32_t* tiles) {
     const int64_t n_groups = (n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS;

@@ -1,5 +1,5 @@
-// Tile search (P14): queries -> tiles that may hold answers -> coded members -> scores. Included by kernels.cpp, once a
-// level.
+// Tile search (P14): queries -> tiles that may hold answers -> coded members -> scores. Included by kernels.cpp, once
+// per level.
 
 // Which of 64 bounds are at least `limit` and below `done`, as bits.
 uint64_t from_to(const float* bounds, float limit, float done) {
@@ -27,13 +27,13 @@ uint64_t from_to(const float* bounds, float limit, float done) {
     return found;
 }
 
-// What all queries of a scan share.
+// What the queries of a scan have in common.
 struct TileScan {
     const Items& items;
     const TiledItems& tiled;
     const Queries& queries;
     const float* centre_bounds;
-    const int64_t* n_bounded;  // groups of centres for each query; beyond, no tile is worth a visit
+    const int64_t* n_bounded;  // groups of centres for each query; no tile beyond them is worth a visit
     const TileScratch& scratch;
     int64_t n_groups;  // of tiles around centres
 
@@ -59,7 +59,8 @@ void make_probes(const TileQueries& coded, int64_t n_queries, int64_t n_factors,
     }
 }
 
-// No centre counts for more than the norms of both allow, so none does from the group on where that is too little.
+// A centre's bound is capped by the product of norms. So from the first group where that product is too small, no
+// centre has to be bounded.
 void bound_centres(const Centres& centres, const Probe* probes, int64_t n_queries, const int64_t* n_bounded,
                    float* centre_bounds) {
     for (int64_t query = 0; query < n_queries; ++query) {
@@ -77,7 +78,7 @@ void bound_centres(const Centres& centres, const Probe* probes, int64_t n_querie
     }
 }
 
-// What the best item of a tile around a centre is believed to score at most.
+// The bound, at this reach, of the best score in a tile around a centre.
 float tile_bound_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return scan.centre_bounds_of(probe.query)[tile - 1] + probe.per_radius * scan.tiled.radii[tile - 1];
 }
@@ -86,7 +87,7 @@ bool all_in_tile_0(const TiledItems& tiled) {
     return tiled.starts[1] == tiled.starts[tiled.n_tiles + 1];
 }
 
-// Whether the groups of a tile have bounds of their own. Those of the longest items, where every query looks, have not.
+// Whether the groups of a tile have bounds of their own; not those of the longest items, which every query reads.
 bool has_bounded_groups(const TiledItems& tiled, int64_t tile) {
     const bool large = tiled.starts[tile + 1] - tiled.starts[tile] > FEW_GROUPS;
     return large && tiled.group_radii && (tile > 0 || all_in_tile_0(tiled));
@@ -103,7 +104,7 @@ void bound_groups(const TileScan& scan, const Probe& probe, int64_t tile) {
         scan.scratch.caps[i] = finite(scan.scratch.caps[i] + probe.steps_per_radius * radii[i]);
 }
 
-// Puts minus infinity where no item was read, up to whole 64s; returns how many that is.
+// Fills bounds with minus infinity where there is no item, up to a multiple of 64; returns the padded count.
 int64_t pad_bounds(const TileScan& scan, int64_t tile, int64_t n) {
     const TileScratch& scratch = scan.scratch;
     int64_t end = n * GROUP_ITEMS;
@@ -113,7 +114,8 @@ int64_t pad_bounds(const TileScan& scan, int64_t tile, int64_t n) {
     return padded;
 }
 
-// Reads all groups of a tile: lists them and bounds their items. Returns how many items that is, in whole 64s.
+// Reads all groups of a tile: lists them and bounds their items. Returns the number of items, padded to a multiple
+// of 64.
 int64_t read_all(const TileScan& scan, const Probe& probe, int64_t tile) {
     const int32_t first = scan.tiled.starts[tile];
     const int32_t n = scan.tiled.starts[tile + 1] - first;
@@ -149,7 +151,7 @@ float cap_read(const TileScan& scan, int64_t tile, int64_t at) {
     return scan.scratch.caps[scan.scratch.groups[at / GROUP_ITEMS] - scan.tiled.starts[tile]];
 }
 
-// The number among members of an item that was read, and its position.
+// The number of a read item among the members, and its position.
 int64_t member_read(const TileScan& scan, int64_t at) {
     return scan.scratch.groups[at / GROUP_ITEMS] * GROUP_ITEMS + at % GROUP_ITEMS;
 }
@@ -157,13 +159,13 @@ int64_t position_read(const TileScan& scan, int64_t at) {
     return scan.tiled.members[member_read(scan, at)];
 }
 
-// A query on its way through the tiles, with the best answers so far.
+// A query that visits tiles, with its best answers so far.
 struct Visitor {
     const Probe& probe;
     Heap heap;
     int64_t n_scored;
 
-    // What a bound must reach to be worth a look. `lost` is subtracted only where it can matter: subnormal
+    // The least bound of a tile that is worth visiting. `lost` is subtracted only if it can matter, since subnormal
     // floats are slow.
     float worst() const {
         if (!heap.is_full()) return -LARGEST_BOUND;
@@ -183,7 +185,7 @@ struct Marked {
     float tile_bound;  // not in steps
 };
 
-// Scores those items that were read with bounds from `limit` up to those that have been dealt with.
+// Scores the items that were read and have bounds of at least `limit` and below `done`.
 void score_between(const TileScan& scan, int64_t n, float limit, float done, Visitor& visitor) {
     const float* bounds = scan.scratch.bounds;
     for (int64_t from = 0; from < n; from += 64) {
@@ -192,7 +194,7 @@ void score_between(const TileScan& scan, int64_t n, float limit, float done, Vis
             prefetch(scan.items, position_read(scan, from + __builtin_ctzll(left)));
         for (; found; found &= found - 1) {
             const int64_t at = from + __builtin_ctzll(found);
-            if (bounds[at] < limit) continue;  // it may have risen since
+            if (bounds[at] < limit) continue;  // the limit may have risen since
             if (offer(scan.items, scan.queries, visitor.probe.query, position_read(scan, at), scan.tiled.repeats,
                       visitor.heap, visitor.n_scored) &&
                 visitor.heap.is_full()) {
@@ -203,8 +205,8 @@ void score_between(const TileScan& scan, int64_t n, float limit, float done, Vis
     }
 }
 
-// While there are fewer than k answers nothing can be left out, so the items that may score most are scored first. They
-// are found through the largest bounds of classes of items, so many of which are reached by as many items or more.
+// While there are fewer than k answers, nothing can be skipped, so the items with the largest bounds are scored first.
+// The limit is the n-th largest of the best bounds of classes of items, which at least n items reach.
 float score_best_bounded(const TileScan& scan, int64_t n, Visitor& visitor) {
     const TileScratch& scratch = scan.scratch;
     for (int64_t c = 0; c < scratch.n_classes; ++c) scratch.classes[c] = -LARGEST_BOUND;
@@ -231,8 +233,8 @@ float score_best_bounded(const TileScan& scan, int64_t n, Visitor& visitor) {
     return done;
 }
 
-// The least bound of those groups that are read first while there are fewer than k answers: they hold four times as
-// many items as are wanted.
+// The least bound of the groups that are read first while there are fewer than k answers. They hold four times as many
+// items as are missing.
 float first_floor(const TileScan& scan, int64_t tile, const Visitor& visitor) {
     const int64_t n_groups = scan.tiled.starts[tile + 1] - scan.tiled.starts[tile];
     const int64_t wanted = (4 * (visitor.heap.k - visitor.heap.count) + GROUP_ITEMS - 1) / GROUP_ITEMS;
@@ -258,14 +260,14 @@ void visit(const TileScan& scan, int64_t tile, Visitor& visitor) {
     score_read(scan, read_between(scan, visitor.probe, tile, visitor.limit(), below), visitor);
 }
 
-// What the best item of a tile is believed to score at most.
+// The bounds, at this reach, of the best scores in eight tiles.
 EightFloats tile_bounds(const float* centre_bounds, const float* radii, float reach) {
     const EightFloats centres = *reinterpret_cast<const EightFloats*>(centre_bounds);
     const EightFloats bound = centres + reach * *reinterpret_cast<const EightFloats*>(radii);
     return bound < LARGEST_BOUND ? bound : EightFloats{} + LARGEST_BOUND;
 }
 
-// The greatest bound below `floor`, or minus infinity.
+// The largest bound below `floor`, or minus infinity.
 float next_bound(const float* centre_bounds, const float* radii, int64_t n_padded, float reach, float floor) {
     const EightFloats none = EightFloats{} - __builtin_inff();
     EightFloats most = none;
@@ -306,8 +308,8 @@ void leave(const TopK& best, const Visitor& visitor) {
     best.n_scored[visitor.probe.query] += visitor.n_scored;
 }
 
-// Calls `go` with the tiles of the greatest bound below `floor`, and returns that bound; or minus infinity, if there
-// are none or it is below `least`.
+// Calls `go` with the tiles that have the largest bound below `floor`, and returns that bound; or minus infinity if
+// there is none, or if it is below `least`.
 template <typename Go>
 float go_to_best_bounded(const TileScan& scan, const Probe& probe, float least, float floor, const Go& go) {
     const float* centre_bounds = scan.centre_bounds_of(probe.query);
@@ -336,7 +338,7 @@ float visit_best_bounded(const TileScan& scan, const TopK& best, int64_t query) 
     return floor;
 }
 
-// Notes the items of a tile that a query may have to score, and prefetches their factors.
+// Marks the items of a tile that a query may have to score, and prefetches their factors.
 void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& marked) {
     marked.query = visitor.probe.query;
     marked.count = 0;
@@ -354,7 +356,7 @@ void mark(const TileScan& scan, int64_t tile, const Visitor& visitor, Marked& ma
         }
 }
 
-// Scores what was marked, if it is still worth it: meanwhile the query may have found better answers.
+// Scores the marked items that are still worth it: the query may have found better answers meanwhile.
 void score_marked(const TileScan& scan, const TopK& best, Marked& marked) {
     const int64_t n = marked.count;
     marked.count = 0;
@@ -369,8 +371,8 @@ void score_marked(const TileScan& scan, const TopK& best, Marked& marked) {
     leave(best, visitor);
 }
 
-// Calls `go` with each query and each tile of a group whose bound lies from what the query still wants up to its floor,
-// tile by tile, so that codes are read once for many queries.
+// Calls `go` for each query and each tile of a group whose bound is at least what the query needs and below its floor.
+// Goes tile by tile, so that codes are read once for many queries.
 template <typename Wanted, typename Go>
 void go_to_rest(const TileScan& scan, int64_t group, const Wanted& wanted, const Go& go) {
     const int64_t at = group * GROUP_ITEMS;
@@ -395,7 +397,7 @@ TileScan tile_scan_of(const Items& items, const TiledItems& tiled, const Queries
     return {items, tiled, queries, centre_bounds, n_bounded, scratch, (tiled.n_tiles + GROUP_ITEMS - 1) / GROUP_ITEMS};
 }
 
-// Tile 0, which holds the longest items, is for every query.
+// Every query visits tile 0, which holds the longest items.
 void scan_tile_0(const Items& items, const TiledItems& tiled, const Queries& queries, const TileScratch& scratch,
                  const TopK& best) {
     const TileScan scan = tile_scan_of(items, tiled, queries, nullptr, nullptr, scratch);
@@ -422,9 +424,8 @@ void count_groups(const Centres& centres, const Probe* probes, int64_t n_queries
     }
 }
 
-// After tile 0, each query goes to its best-bounded tile, and to others until it has k answers; then to all tiles that
-// may hold better ones. While the factors that one visit needs are on their way, the codes of the next are looked
-// through.
+// After tile 0, each query visits tiles by falling bound until it has k answers, then all tiles that may hold better
+// ones. While the factors for one visit are being fetched from memory, the codes of the next are scanned.
 void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
                 const int64_t* n_bounded, const TileScratch& scratch, const TopK& best) {
     if (all_in_tile_0(tiled)) return;
@@ -449,19 +450,19 @@ void scan_tiles(const Items& items, const TiledItems& tiled, const Queries& quer
     score_marked(scan, best, last);
 }
 
-// The bound of a tile in steps; tile 0, which lies around no centre, has none.
+// The bound of a tile in steps; tile 0, which has no centre, is not bounded.
 float most_steps_of(const TileScan& scan, const Probe& probe, int64_t tile) {
     return tile == 0 ? LARGEST_BOUND : finite(tile_bound_of(scan, probe, tile) / probe.scale);
 }
 
-// At least the tail of a coded item, in steps.
+// An upper bound of the tail of a coded item, in steps.
 float tail_steps(const TileCodes& items, int64_t member, int64_t column) {
     const int8_t* group = items.codes + member / GROUP_ITEMS * GROUP_ITEMS * items.code_size;
     return static_cast<float>(group[column / 2 * GROUP_ITEMS * 2 + member % GROUP_ITEMS * 2 + column % 2]) + 0.5f;
 }
 
-// Gathers the items of a tile that may answer. Here no item counts for more than its group, nor that for more than its
-// tile, so that it does not matter when the tile was visited.
+// Gathers the items of a tile that may be answers. An item's bound is capped by its group's, and a group's by its
+// tile's, so that the result does not depend on when the tile was visited.
 void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gatherer& gatherer) {
     const TileScratch& scratch = scan.scratch;
     const Cut& cut = *gatherer.cut;
@@ -487,9 +488,9 @@ void gather_tile(const TileScan& scan, int64_t tile, const Probe& probe, Gathere
     }
 }
 
-constexpr int64_t ANSWERS_A_TILE = 24;  // about as many come from one of the best
+constexpr int64_t ANSWERS_A_TILE = 24;  // the approximate number of answers in one of the best tiles
 
-// As scan_tiles goes, but items are gathered, to be scored when all queries have been everywhere.
+// Visits tiles like scan_tiles, but gathers items, to be scored at the end.
 void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& queries, const float* centre_bounds,
                   const int64_t* n_bounded, const TileScratch& scratch, const Gathered& gathered) {
     const TileScan scan = tile_scan_of(items, tiled, queries, centre_bounds, n_bounded, scratch);
@@ -518,7 +519,7 @@ void gather_tiles(const Items& items, const TiledItems& tiled, const Queries& qu
         gathered.counts[query] = gatherer.count;
     }
     if (all_in_tile_0(tiled)) return;
-    // A little less than the cut: tiles are chosen by their scores, items by steps.
+    // A little less than the cut: tiles are compared in units of scores, items in steps.
     const auto worst = [&](int64_t query) {
         const float cut = finite(gathered.cuts[query].value * scratch.probes[query].scale);
         return finite(cut - 1e-6f * __builtin_fabsf(cut));

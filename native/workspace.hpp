@@ -1,4 +1,4 @@
-// Owns the memory that a kernel works in, for one call.
+// Owns the scratch memory of a kernel, for one call.
 #pragma once
 
 #include <cstddef>

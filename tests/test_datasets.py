@@ -160,16 +160,16 @@ def test_both_forms_of_the_larger_set_are_read(folder):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "holds no ratings"),
-        ("\n \n", "holds no ratings"),
-        ("1\t2\t3\n", r"line 1 is '1\\t2\\t3', not four whole numbers for user, item, rating and timestamp\.$"),
+        ("", "contains no ratings"),
+        ("\n \n", "contains no ratings"),
+        ("1\t2\t3\n", r"line 1 is '1\\t2\\t3', not four integers for user, item, rating and timestamp\.$"),
         ("1\t2\t3\n" * 4, "cannot be read as ratings: line 1 is"),
         ("1\t2\tgood\t9\n", "cannot be read as ratings: line 1 is"),
         ("1\t2\t3\t9\n1\t2\n", "cannot be read as ratings: line 2 is"),
         ("1\t2\t3\t9\n1\t\t4\t9\n", "cannot be read as ratings: line 2 is"),
         ("1\t2\t3\t" + "9" * 50, "cannot be read as ratings: line 1 is .{,60}, not"),
         ("1\t2\t3\t9\n1\t3\t6\t9\n", "has the rating 6 in row 1, but ratings are from 1 to 5"),
-        ("1\t2\t3\t9\n1\t2\t4\t9\n", "rates an item twice"),
+        ("1\t2\t3\t9\n1\t2\t4\t9\n", "rated the same item twice"),
         ("\x00\xff", "cannot be read as ratings"),
     ],
 )
@@ -182,12 +182,12 @@ def test_a_bad_file_gets_a_sentence(folder, text, sentence):
 def test_a_bad_matrix_gets_a_sentence(folder):
     (folder / "ml-1m").mkdir()
     (folder / "ml-1m" / "ratings.npz").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"is damaged or no sparse matrix from scipy\.sparse\.save_npz\.$"):
+    with pytest.raises(ValueError, match=r"is damaged, or is not a sparse matrix from scipy\.sparse\.save_npz\.$"):
         movielens(folder, "1m")
 
 
 def test_missing_files_and_sizes_get_a_sentence(folder):
-    with pytest.raises(FileNotFoundError, match=r"holds no ml-1m/ratings.dat; unpack https://files"):
+    with pytest.raises(FileNotFoundError, match=r"does not contain ml-1m/ratings.dat; unpack https://files"):
         movielens(folder, "1m")
     with pytest.raises(ValueError, match="size is '10m'"):
         movielens(folder, "10m")
@@ -205,7 +205,7 @@ def test_a_download_is_checked_and_kept(folder, monkeypatch):
         return archive.open("rb")
 
     monkeypatch.setattr(urllib.request, "urlopen", opened)
-    with pytest.raises(ValueError, match="is not the file that was published"):
+    with pytest.raises(ValueError, match="is not the published file"):
         movielens()
     assert not (folder / "cache").exists()
     checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -223,7 +223,7 @@ def test_without_a_network_the_sentence_says_what_to_do(folder, monkeypatch):
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setattr(urllib.request, "urlopen", refused)
-    with pytest.raises(OSError, match=r"no route to host\); where there is no network, pass a folder"):
+    with pytest.raises(OSError, match=r"no route to host\); without a network, pass a folder"):
         movielens()
 
 

@@ -135,7 +135,7 @@ def test_a_link_to_a_file_stays(index, tmp_path, output, chain):
         link.symlink_to(to)
     OUTPUTS[output](index, links[0], False)  # it leads nowhere, so the target is made
     made = target.read_bytes()
-    with pytest.raises(FileExistsError, match=r"link0 exists already; pass overwrite=True to replace it\.$"):
+    with pytest.raises(FileExistsError, match=r"link0 already exists; pass overwrite=True to replace it\.$"):
         OUTPUTS[output](index, links[0], False)
     target.write_text("old")
     target.chmod(0o640)
@@ -154,7 +154,7 @@ def test_a_link_to_a_folder_stays(index, tmp_path, output):
     FOLDERS[output](index, tmp_path / "link", False)
     made = names(tmp_path / "far" / "target")
     before = (tmp_path / "far" / "target").stat()
-    with pytest.raises(FileExistsError, match=r"link exists already; pass overwrite=True to replace it\.$"):
+    with pytest.raises(FileExistsError, match=r"link already exists; pass overwrite=True to replace it\.$"):
         FOLDERS[output](index, tmp_path / "link", False)
     FOLDERS[output](index, tmp_path / "link", True)
     assert names(tmp_path / "link") == made
@@ -242,7 +242,7 @@ def test_an_error_of_the_system_is_one_sentence(tmp_path, there):
     path = tmp_path / "x"
     if there:
         path.touch()
-    more = " The file that was there is unchanged." if there else ""
+    more = " The existing file is unchanged." if there else ""
     sentence = f"^{re.escape(str(path))} could not be written: No space left on device\\.{more}$"
     with pytest.raises(OSError, match=sentence), _files.replacing(path, overwrite=True):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a temporary name")
@@ -264,7 +264,7 @@ def test_what_appears_meanwhile_is_not_replaced(tmp_path, monkeypatch, kind):
 @pytest.mark.parametrize("links", [True, False])
 def test_whoever_takes_a_name_first_keeps_it(tmp_path, monkeypatch, links):
     path, link = tmp_path / "x", os.link
-    sentence = r"x exists already; pass overwrite=True to replace it\.$"
+    sentence = r"x already exists; pass overwrite=True to replace it\.$"
 
     def late(*arguments):
         path.write_text("theirs")

@@ -233,7 +233,7 @@ def test_an_emptied_index_keeps_its_kind_of_ids():
         assert emptied.ids.dtype.kind == "U"
         assert emptied.search([1.0, 0.0], 1).ids.tolist() == [None]
         assert emptied.version == 1
-        with pytest.raises(TypeError, match="ids are whole numbers, but those in the index are texts"):
+        with pytest.raises(TypeError, match="ids are integers, but those in the index are strings"):
             emptied.add(np.eye(2), [1, 2])
 
 
@@ -359,22 +359,22 @@ GOOD = np.arange(12.0).reshape(4, 3)
     [
         (lambda i: i.search([1.0, 2.0]), ValueError, "queries has 2 columns, but 3 are expected"),
         (lambda i: i.search(GOOD, 0), ValueError, "k is 0, but must be from 1 to 1048576"),
-        (lambda i: i.search(GOOD, 2.5), TypeError, "k is a whole number, not float"),
-        (lambda i: i.search([[1e38, 0, 0]]), ValueError, "queries has norm 1e.38 in row 0 and an item .*: their product is too large"),
+        (lambda i: i.search(GOOD, 2.5), TypeError, "k must be an integer, not float"),
+        (lambda i: i.search([[1e38, 0, 0]]), ValueError, "queries has norm 1e.38 in row 0 and an item has norm .*: their product is too large"),
         (lambda i: i.search([[np.nan, 0, 0]]), ValueError, "queries holds nan in row 0, column 0"),
         (lambda i: i.search(GOOD, exclude=scipy.sparse.csr_array((4, 9))), ValueError, r"exclude has shape \(4, 9\), but must"),
         (lambda i: i.search(GOOD, exclude=[[1]]), ValueError, "exclude has 1 sequence of ids, but there are 4 queries"),
         (lambda i: i.search(GOOD, exclude=7), TypeError, "exclude is a int, but must be a sequence of ids, a list with a sequence for each query"),
         (lambda i: i.search(GOOD, allow=iter([1])), TypeError, "allow is a list_iterator, but must be a sequence of ids, a list with"),
         (lambda i: i.search(GOOD, 2**63), ValueError, "k is 9223372036854775808, but must be from 1 to 1048576"),
-        (lambda i: i.save("x", overwrite="no"), TypeError, "overwrite is True or False, not str"),
+        (lambda i: i.save("x", overwrite="no"), TypeError, "overwrite must be True or False, not str"),
         (lambda i: i.add(GOOD[:2], [7, True]), TypeError, "ids holds a bool"),
-        (lambda i: i.add(GOOD[:2], np.array(["a\0", "b"], object)), ValueError, "may not end in a NUL character"),
+        (lambda i: i.add(GOOD[:2], np.array(["a\0", "b"], object)), ValueError, "must not end in a NUL character"),
         (lambda i: i.search(GOOD, allow=[[1], [2]]), ValueError, "allow has 2 sequences of ids, but there are 4 queries"),
-        (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "allow holds float64, but must hold whole numbers or texts"),
+        (lambda i: i.search(GOOD, allow=[1.5]), TypeError, "allow holds float64, but must hold integers or strings"),
         (lambda i: i.search(GOOD, method=ts.Slots(0)), ValueError, "budget is 0, but must be at least 1"),
-        (lambda i: i.search(GOOD, method=ts.Slots(1.5)), TypeError, "budget is a whole number, not float"),
-        (lambda i: i.search(GOOD, exact="yes"), TypeError, "exact is True or False, not str"),
+        (lambda i: i.search(GOOD, method=ts.Slots(1.5)), TypeError, "budget must be an integer, not float"),
+        (lambda i: i.search(GOOD, exact="yes"), TypeError, "exact must be True or False, not str"),
         (lambda i: i.search(GOOD, threads=0), ValueError, "threads is 0, but at least 1 is needed"),
         (lambda i: i.search(np.zeros((2, 2, 3))), ValueError, "queries has 3 dimensions, but must have 2"),
         (lambda i: i.search("user"), TypeError, "queries holds <U4, but must hold real numbers"),
@@ -382,7 +382,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.candidates(GOOD[:, :2]), ValueError, "queries has 2 columns, but 3 are expected"),
         (lambda i: i.candidates(np.zeros((1, 1, 3))), ValueError, "queries has 3 dimensions, but must have 2"),
         (lambda i: i.remove(1), ValueError, r"ids is 1, but must be a sequence; pass \[1\]"),
-        (lambda i: i.search(GOOD, exclude=[1, [2]]), TypeError, "exclude holds sequences of ids and other values"),
+        (lambda i: i.search(GOOD, exclude=[1, [2]]), TypeError, "exclude holds both ids and sequences of ids"),
         (lambda i: i.candidates([[np.inf, 0, 0]]), ValueError, "queries holds inf in row 0, column 0"),
         (lambda i: i.candidates(GOOD, min_overlap=0), ValueError, "min_overlap is 0, but must be at least 1"),
         (lambda i: i.explain(GOOD, 1), ValueError, "query has 2 dimensions, but must have 1"),
@@ -390,7 +390,7 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.explain([1.0, np.nan, 2.0], 1), ValueError, "query holds nan in row 0, column 1"),
         (lambda i: i.explain([1.0, 0, 0], 99), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.explain([1.0, 0, 0], "a"), KeyError, "there is no item with id 'a' in the index"),
-        (lambda i: i.explain([1.0, 0, 0], 1.5), TypeError, "ids holds float64, but must hold whole numbers or texts"),
+        (lambda i: i.explain([1.0, 0, 0], 1.5), TypeError, "ids holds float64, but must hold integers or strings"),
         (lambda i: i.rebuild(threads=0), ValueError, "threads is 0, but at least 1 is needed"),
         (lambda i: ts.Index.build(GOOD, threads=0), ValueError, "threads is 0, but at least 1 is needed"),  # noqa: ARG005
         (lambda i: ts.Index.build(np.full((2, 3), 3e38)), ValueError, "item_factors has norm 5.2e.38 in row 0, too large for float32"),  # noqa: ARG005
@@ -398,20 +398,20 @@ GOOD = np.arange(12.0).reshape(4, 3)
         (lambda i: i.add(GOOD[:, :2], [7, 8, 9, 10]), ValueError, "item_factors has 2 columns, but 3 are expected"),
         (lambda i: i.add(GOOD, [7, 8, 9]), ValueError, "ids has 3 entries, but there are 4 items"),
         (lambda i: i.add(GOOD, [7, 8, 9, 7]), ValueError, "ids holds 7 more than once"),
-        (lambda i: i.add(GOOD, [7, 8, 9, 2]), ValueError, "id 2 is in the index already; use update"),
-        (lambda i: i.add(GOOD, [7, 8, 9, -1]), ValueError, "ids holds -1, which stands for a missing answer"),
-        (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are texts, but those in the index are whole numbers"),
+        (lambda i: i.add(GOOD, [7, 8, 9, 2]), ValueError, "id 2 is already in the index; use update"),
+        (lambda i: i.add(GOOD, [7, 8, 9, -1]), ValueError, "ids holds -1, which is reserved for missing answers"),
+        (lambda i: i.add(GOOD, list("abcd")), TypeError, "ids are strings, but those in the index are integers"),
         (lambda i: i.add(np.full((4, 3), np.inf), [7, 8, 9, 10]), ValueError, "item_factors holds"),
-        (lambda i: i.add(GOOD[:2], [7, "a"]), TypeError, "ids holds both texts and other values"),
-        (lambda i: i.search(GOOD, exclude=[["a"]] * 4), TypeError, "ids are texts, but those in the index are whole numbers"),
-        (lambda i: i.search(GOOD, allow=["a"]), TypeError, "ids are texts, but those in the index are whole numbers"),
-        (lambda i: ts.Index.build(GOOD, ["a", "b", "c", "d\0"]), ValueError, "may not end in a NUL character"),  # noqa: ARG005
+        (lambda i: i.add(GOOD[:2], [7, "a"]), TypeError, "ids holds both strings and other values"),
+        (lambda i: i.search(GOOD, exclude=[["a"]] * 4), TypeError, "ids are strings, but those in the index are integers"),
+        (lambda i: i.search(GOOD, allow=["a"]), TypeError, "ids are strings, but those in the index are integers"),
+        (lambda i: ts.Index.build(GOOD, ["a", "b", "c", "d\0"]), ValueError, "must not end in a NUL character"),  # noqa: ARG005
         (lambda i: i.update(GOOD[:1], [99]), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.remove([1, 99]), KeyError, "there is no item with id 99 in the index"),
         (lambda i: i.remove([[1]]), ValueError, "ids has 2 dimensions, but must have 1"),
         (lambda i: i.remove(["x"]), KeyError, "there is no item with id 'x' in the index"),
         (lambda i: i[99], KeyError, "there is no item with id 99 in the index"),
-        (lambda i: ts.Index.build(GOOD[:0]), ValueError, "item_factors has 0 rows, but an index is built from at least 1"),  # noqa: ARG005
+        (lambda i: ts.Index.build(GOOD[:0]), ValueError, "item_factors has 0 rows, but an index needs at least 1"),  # noqa: ARG005
         (lambda i: ts.Index.build(GOOD, [1, 2]), ValueError, "ids has 2 entries, but there are 4 items"),  # noqa: ARG005
         (lambda i: ts.Index.build(GOOD, [1.0, 2, 3, 4]), TypeError, "ids holds float64"),  # noqa: ARG005
     ],
@@ -431,14 +431,14 @@ def test_bad_input_changes_nothing(how, call, error, sentence):
         (lambda: ts.Tiles(-0.1), ValueError, "reach is -0.1, but must be from 0 to 1."),
         (lambda: ts.Tiles(1.5), ValueError, "reach is 1.5, but must be from 0 to 1."),
         (lambda: ts.Tiles(np.nan), ValueError, "reach is nan, but must be from 0 to 1."),
-        (lambda: ts.Tiles(True), TypeError, "reach is a number, not bool."),
-        (lambda: ts.Tiles("far"), TypeError, "reach is a number, not str."),
+        (lambda: ts.Tiles(True), TypeError, "reach must be a number, not bool."),
+        (lambda: ts.Tiles("far"), TypeError, "reach must be a number, not str."),
         (lambda: ts.Slots(0), ValueError, "budget is 0, but must be at least 1."),
         (lambda: ts.Slots("some"), ValueError, "budget is 'some', but must be one of 'all'."),
-        (lambda: ts.Slots(2.5), TypeError, "budget is a whole number, not float."),
+        (lambda: ts.Slots(2.5), TypeError, "budget must be an integer, not float."),
         (lambda: ts.Slots(5, 0), ValueError, "max_slots is 0, but must be at least 1."),
         (lambda: ts.Slots(5, 5, 0), ValueError, "min_overlap is 0, but must be at least 1."),
-        (lambda: ts.Slots(threshold_queries=1), TypeError, "threshold_queries is True or False, not int."),
+        (lambda: ts.Slots(threshold_queries=1), TypeError, "threshold_queries must be True or False, not int."),
     ],
 )
 def test_bad_settings(method, error, sentence):
@@ -465,12 +465,12 @@ def test_bad_settings(method, error, sentence):
         (
             {"method": "exact", "target_recall": 0.9},
             ValueError,
-            "target_recall and queries are not for method='exact', which finds all.",
+            "target_recall and queries do not apply to method='exact', whose recall is always 1; leave them out.",
         ),
         (
             {"method": "exact", "queries": GOOD},
             ValueError,
-            "target_recall and queries are not for method='exact', which finds all.",
+            "target_recall and queries do not apply to method='exact', whose recall is always 1; leave them out.",
         ),
         ({"queries": GOOD[:, :2]}, ValueError, "queries has 2 columns, but 3 are expected."),
         ({"queries": GOOD[:0]}, ValueError, "queries has 0 rows, but at least 1 is needed to measure recall."),
@@ -485,14 +485,14 @@ def test_bad_builds_are_refused_before_the_work(options, error, sentence, monkey
 
 
 def test_an_index_is_made_by_build():
-    with pytest.raises(TypeError, match=r"an Index is made by Index\.build\(item_factors\) or Index\.load\(path\)"):
+    with pytest.raises(TypeError, match=r"create an Index with Index\.build\(item_factors\) or Index\.load\(path\)"):
         ts.Index(64)
 
 
 def test_methods_of_build():
     items = np.random.default_rng(0).standard_normal((300, 4))
     assert ts.Index.build(items).plan.method == ts.Exact()
-    assert ts.Index.build(items, method="exact", target_recall=1.0).plan.reason == "it certifies its answers"
+    assert ts.Index.build(items, method="exact", target_recall=1.0).plan.reason == "its answers are certified"
     assert ts.Index.build(items, method="tiles").plan.method == ts.Tiles()
     assert ts.Index.build(items, method="tiles").tiles == ts.LearnedTiles()
     schema = ts.Schema(ts.DAry(2), ts.OneHot())
@@ -527,5 +527,5 @@ def test_ids_may_be_arrows_or_of_pandas():
         index.remove(pa.array(["b"]))
         assert index.search([3.0, 2.0, 1.0], 2).ids.tolist() == ["a", "c"]
     assert ts.Index.build(np.eye(3), pa.array([5, 6, 7])).ids.tolist() == [5, 6, 7]
-    with pytest.raises(ValueError, match="may not end in a NUL character"):
+    with pytest.raises(ValueError, match="must not end in a NUL character"):
         ts.Index.build(np.eye(2), pa.array(["a", "b\0"]))

@@ -236,7 +236,7 @@ def test_wrong_arrays_are_refused_not_read():
         native.ternary_tiles(np.zeros((1, 4097), np.float32), 1, np.zeros((1, 4097), np.int8), 0)
     for starts in ([0, 1, 2, 3, 99], [0, 2, 1, 3, 4], [-1, 0, 0, 0, 0]):
         entries = np.zeros(4, np.int32), np.zeros(4, np.float32)
-        with pytest.raises(ValueError, match="starts leaves its array"):
+        with pytest.raises(ValueError, match="starts points outside its array"):
             native.fill_entries(factors, tiles, 1, 1, np.array(starts, np.int32), *entries, 0)
 
 

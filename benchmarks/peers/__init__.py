@@ -1,4 +1,4 @@
-"""Other libraries, tuned as an expert would: each a family of methods, with a sweep of settings."""
+"""Other libraries, tuned as an expert would tune them; each is a family of methods with a sweep of settings."""
 
 from importlib.metadata import packages_distributions, version
 
@@ -32,6 +32,6 @@ FAMILIES = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that are installed."""
+    """Return the versions of the installed packages."""
     known = packages_distributions()
     return {family.package: version(known[family.package][0]) for family in FAMILIES if family.package in known}

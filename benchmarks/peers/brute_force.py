@@ -29,7 +29,7 @@ def faiss_flat(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def implicit_topk(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    """The top-k kernel behind implicit's `recommend`; BLAS runs on one thread in each of its own, as it advises."""
+    """The top-k kernel behind implicit's `recommend`; each of its threads uses one BLAS thread, as it advises."""
     from implicit.cpu.topk import topk  # noqa: PLC0415
 
     del threads  # there is nothing to build

@@ -1,4 +1,4 @@
-"""Faiss counts its threads in two places: OpenMP, and the BLAS that it brings along."""
+"""Faiss has two thread settings: OpenMP's, and that of its bundled BLAS."""
 
 import functools
 
@@ -7,7 +7,7 @@ from threadpoolctl import ThreadpoolController
 
 
 def use(threads: int) -> None:
-    """Let faiss use so many threads from now on; costs nothing where it does already."""
+    """Set the number of threads that faiss uses; costs nothing if it is set already."""
     if faiss.omp_get_max_threads() != threads or _last.get("blas") != threads:
         faiss.omp_set_num_threads(threads)
         for library in _own_blas():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from methods import Built, Ladder, Method, augmented, timed, widened
 
-LINKS, BUILD_EFFORT = 24, 200  # links an item, and candidates looked at for them
+LINKS, BUILD_EFFORT = 24, 200  # links per item, and candidates examined for them
 EFFORTS = (10, 20, 40, 80, 160, 320, 640, 1280)
 
 
@@ -15,7 +15,7 @@ def hnswlib_ip(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def hnswlib_augmented(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    """Hnswlib by distance over items made equally long."""
+    """Hnswlib by distance over items that are made equally long."""
     yield _hnswlib("hnswlib augmented", "l2", augmented(item_factors), threads)
 
 
@@ -65,7 +65,7 @@ def usearch_ip(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def voyager_ip(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    """Voyager by inner product, for which it makes items equally long by itself."""
+    """Voyager by inner product, for which it makes items equally long itself."""
     import voyager  # noqa: PLC0415
 
     def build() -> voyager.Index:

@@ -1,4 +1,4 @@
-"""Faiss's inverted files: over factors as they are, over equally long ones, and over codes that are then refined."""
+"""Faiss's inverted files: over factors, over items made equally long, and over codes with refinement."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 PROBES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512, 1024)
 FEW_PROBES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
-REFINED = (2, 3, 10, 30)  # times k items that are scored exactly
-DEEPEST_REFINED = 3000  # items scored exactly, beyond which more than 10 k are never worth it
+REFINED = (2, 3, 10, 30)  # times k: how many items are scored exactly
+DEEPEST_REFINED = 3000  # items scored exactly; more than 10 k are never worth it beyond this
 MANY_ITEMS = 200_000
 
 
@@ -23,7 +23,7 @@ def ivf_ip(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def ivf_augmented(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    """By distance over items made equally long."""
+    """By distance over items that are made equally long."""
     wide = augmented(item_factors)
     for n_lists in list_counts(len(item_factors)):
         yield _ivf("faiss IVF augmented", wide, n_lists, threads, euclidean=True)
@@ -39,18 +39,18 @@ def ivf_pq_refined(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
 
 
 def list_counts(n_items: int) -> list[int]:
-    """How many lists an expert tries: four times the square root, and half and twice of that where it is cheap."""
+    """Return how many lists an expert would try: 4 times the square root, and half and twice that if it is cheap."""
     usual = max(16, int(4 * np.sqrt(n_items)))
     return [usual] if n_items > MANY_ITEMS else [usual, usual // 2, 2 * usual]
 
 
 def new_ivf(width: int, n_lists: int, *, euclidean: bool) -> "faiss.IndexIVFFlat":
-    """An inverted file with faiss's own settings."""
+    """Build an inverted file with faiss's own settings."""
     import faiss  # noqa: PLC0415
 
     quantizer = faiss.IndexFlatL2(width) if euclidean else faiss.IndexFlatIP(width)
     index = faiss.IndexIVFFlat(quantizer, width, n_lists, faiss.METRIC_L2 if euclidean else faiss.METRIC_INNER_PRODUCT)
-    index.cp.min_points_per_centroid = 5  # no warning where there are few items a list
+    index.cp.min_points_per_centroid = 5  # no warning if there are few items per list
     return index
 
 
@@ -126,7 +126,7 @@ def _method(
 
 
 def _train_within_reason(index: "faiss.IndexIVF", n_items: int) -> None:
-    """Of very many items, 64 a list are enough to train on; faiss itself asks for 39 at least."""
+    """Return items to train on: of very many items, 64 per list are enough; faiss itself asks for at least 39."""
     if n_items > MANY_ITEMS:
         index.cp.max_points_per_centroid = 64
 

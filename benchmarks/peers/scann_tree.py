@@ -13,7 +13,7 @@ MANY_ITEMS = 200_000
 
 
 def scann_tree(item_factors: np.ndarray, threads: int) -> Iterator[Ladder]:
-    """As many leaves as the square root of items, and twice as many."""
+    """Build trees with as many leaves as the square root of the number of items, and twice as many."""
     root = max(16, int(np.sqrt(len(item_factors))))
     for leaves in (root, 2 * root):
         yield from _ladders(item_factors, leaves, threads)

@@ -1,4 +1,4 @@
-"""A cached property without a lock, which a forked child could find taken for ever."""
+"""A cached property without a lock: a forked child could inherit a lock that nobody releases."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
@@ -7,7 +7,7 @@ Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):  # noqa: N801
-    """A property of an unchanging object, computed when first asked for; two threads may both compute it."""
+    """A property of an immutable object, computed on first access. Two threads may both compute it."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self.compute = compute
@@ -25,3 +25,9 @@ class cached(Generic[Value]):  # noqa: N801
             return self
         value = vars(instance)[self.name] = self.compute(instance)
         return value
+
+
+def carry_over(names: tuple[str, ...], before: object, after: object) -> None:
+    """Give an object the cached properties of another one, which are equal for both."""
+    held = vars(before)
+    vars(after).update({name: held[name] for name in names if name in held})

@@ -1,7 +1,8 @@
-"""Files: an output takes its name when it is whole, and takes the place of nothing but an output like it.
+"""Files: outputs are written atomically, and only ever replace outputs of the same kind.
 
-Until then it has a temporary name in the same folder. A symbolic link is followed: what it leads to is written or
-replaced, and the link stays. Errors of the system become one sentence about the path that was given.
+An output gets its final name only once it is complete. Until then it has a temporary name in the same folder. Symbolic
+links are followed: the target is written or replaced, and the link stays. System errors become one sentence about the
+path that the caller gave.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_USUAL_NAME_BYTES = 255  # where the file system does not say
+_USUAL_NAME_BYTES = 255  # used if the file system does not tell its limit
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
@@ -26,24 +27,24 @@ _KINDS = {
 
 
 def followed(path: Path) -> Path:
-    """Where a path leads: to the target of a link, which need not be there, and otherwise to itself."""
+    """Return the target of a symbolic link, which need not exist, or the path itself if it is not a link."""
     return Path(os.path.realpath(path)) if path.is_symlink() or path.name in ("", "..") else path
 
 
 def check_readable(path: Path) -> None:
-    """Refuse what is no regular file: to open a pipe could wait for ever, and a device may have no end."""
+    """Refuse anything but a regular file: opening a pipe could block for ever, and a device may never end."""
     kind = stat.S_IFMT(path.stat().st_mode)
     if kind != stat.S_IFREG:
         raise _refused(path, kind, "a regular file can be read", OSError)
 
 
 def check_file(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that a file could not be written to."""
+    """Refuse a path to which no file can be written."""
     _check_place(path, stat.S_IFREG, "a regular file can be replaced", overwrite)
 
 
 def check_folder(path: Path, *, overwrite: bool) -> None:
-    """Refuse a path that a folder could not be written to."""
+    """Refuse a path at which no folder can be created."""
     _check_place(path, stat.S_IFDIR, "a folder can be replaced", overwrite)
 
 
@@ -64,17 +65,17 @@ def _check_place(path: Path, wanted: int, possible: str, overwrite: bool) -> Non
 
 
 def _exists(path: Path) -> FileExistsError:
-    return FileExistsError(f"{path} exists already; pass overwrite=True to replace it.")
+    return FileExistsError(f"{path} already exists; pass overwrite=True to replace it.")
 
 
 def _refused(path: Path, kind: int, possible: str, usual: type[OSError]) -> OSError:
     error = IsADirectoryError if kind == stat.S_IFDIR else usual
-    return error(f"{path} is {_KINDS.get(kind, 'no file')}, but only {possible}.")
+    return error(f"{path} is {_KINDS.get(kind, 'not a file')}, but only {possible}.")
 
 
 @contextlib.contextmanager
 def one_sentence(path: Path, more: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Errors of the system as one sentence about `path`, and what `more` adds; our own sentences stay as they are."""
+    """Turn system errors into one sentence about `path`, plus what `more` adds; leave tessella's own errors alone."""
     try:
         yield
     except OSError as error:
@@ -85,9 +86,9 @@ def one_sentence(path: Path, more: Callable[[], str] = lambda: "") -> Iterator[N
 
 
 def beside(path: Path, prefix: str, suffix: str) -> Path:
-    """A path in the same folder whose name is made from that of `path`, always in the same way.
+    """Return a path in the same folder whose name is derived from that of `path`, always in the same way.
 
-    Where the name would be too long for the file system, a digest stands for its end.
+    If the name would be too long for the file system, a digest replaces its end.
     """
     name = os.fsencode(path.name)
     room = _longest_name(path.parent) - len(prefix) - len(suffix)
@@ -99,7 +100,7 @@ def beside(path: Path, prefix: str, suffix: str) -> Path:
 
 
 def _longest_name(folder: Path) -> int:
-    """How many bytes the name of a file in a folder may have."""
+    """Return how many bytes long a file name in a folder may be."""
     try:
         return os.pathconf(folder, "PC_NAME_MAX")
     except (AttributeError, OSError, ValueError):
@@ -111,7 +112,7 @@ def _temporary(path: Path) -> Path:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """The temporary files of `replacing` beside a path: of processes that were killed, and of those at work."""
+    """List the temporary files of `replacing` next to a path, of killed processes and of running ones."""
     start = _temporary(path).name.rsplit(".", 2)[0]
     pattern = re.compile(re.escape(start) + r"\.[0-9a-f]{12}\.tmp")
     return [file for file in path.parent.iterdir() if pattern.fullmatch(file.name)]
@@ -119,28 +120,28 @@ def leftovers(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary file to write to, which takes its name at the end of the block, and goes if the block fails.
+    """Yield a temporary file to write to. It is renamed when the block ends, and deleted if the block fails.
 
     Parameters
     ----------
     path : Path
-        The name to take. Until then, what has it stays as it is.
+        The final name. An existing file stays unchanged until then.
     overwrite : bool
-        Whether a regular file that has the name may be replaced. The new file gets its mode.
+        Whether to replace an existing regular file. The new file gets its mode.
     """
     check_file(path, overwrite=overwrite)
     target = followed(path)
     temporary = _temporary(target)
     there = target.exists()
     try:
-        with one_sentence(path, lambda: " The file that was there is unchanged." if there else ""):
+        with one_sentence(path, lambda: " The existing file is unchanged." if there else ""):
             temporary.touch(exist_ok=False)
             mode = (target if there else temporary).stat().st_mode & 0o777
-            temporary.chmod(0o600)  # until it is whole, nobody else reads it
+            temporary.chmod(0o600)  # until it is complete, nobody else can read it
             yield temporary
             _sync(temporary)
             temporary.chmod(mode)
-            check_file(path, overwrite=overwrite)  # again, as the block may have taken long
+            check_file(path, overwrite=overwrite)  # again, since the block may have taken a long time
             if overwrite:
                 temporary.replace(target)
             else:
@@ -152,13 +153,13 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def _rename_to_free(temporary: Path, target: Path, path: Path) -> None:
-    """Rename a file, but fail if someone took the name meanwhile."""
+    """Rename a file, but fail if another process has taken the name meanwhile."""
     try:
         try:
             os.link(temporary, target)
         except FileExistsError:
             raise
-        except OSError:  # no hard links here
+        except OSError:  # this file system has no hard links
             target.touch(exist_ok=False)
             temporary.replace(target)
     except FileExistsError:
@@ -167,14 +168,14 @@ def _rename_to_free(temporary: Path, target: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder to fill, which takes its name at the end of the block, and goes if the block fails.
+    """Yield a temporary folder to fill. It is renamed when the block ends, and deleted if the block fails.
 
     Parameters
     ----------
     path : Path
-        The name to take. Until then, what has it stays as it is.
+        The final name. An existing folder stays unchanged until then.
     overwrite : bool
-        Whether a folder that has the name may be replaced, with all that is in it.
+        Whether to replace an existing folder and everything in it.
     """
     check_folder(path, overwrite=overwrite)
     temporary = _temporary(followed(path))
@@ -190,9 +191,9 @@ def replacing_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 def rename_folder(folder: Path, path: Path) -> None:
-    """Give a folder another name; one that has it goes, and comes back if that fails.
+    """Rename a folder. An existing folder of that name is deleted, or restored if the rename fails.
 
-    A process that is killed between the two renames leaves the old one under a hidden name: see `settle`.
+    A process that is killed between the two renames leaves the old folder under a hidden name; see `settle`.
     """
     settle(path)
     target, old = followed(path), _old(path)
@@ -209,7 +210,7 @@ def rename_folder(folder: Path, path: Path) -> None:
 
 
 def settle(path: Path) -> None:
-    """Undo or finish a `rename_folder` to a path that was cut off; not for one that another process is at."""
+    """Undo or finish an interrupted `rename_folder`. No other process may be renaming to the same path."""
     target, old = followed(path), _old(path)
     if not target.exists() and old.exists():
         old.rename(target)
@@ -221,7 +222,7 @@ def _old(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names of files in a folder outlast a power cut."""
+    """Make sure that the file names in a folder survive a power failure."""
     with contextlib.suppress(OSError):  # some systems cannot open folders
         _sync(folder)
 

@@ -1,4 +1,4 @@
-"""The border to the native core: which kernels run, and at which SIMD level."""
+"""The interface to the native core: which kernels run, and at which SIMD level."""
 
 import functools
 import importlib.metadata
@@ -31,7 +31,7 @@ Pointers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
 class NativeCore(Protocol):
-    """What the native core and its NumPy reference both offer; `_reference` says what each part means."""
+    """The functions of the native core and of its NumPy reference; `_reference` documents each."""
 
     Engine: Any  # see retrieval/engine.py
 
@@ -97,7 +97,7 @@ class NativeCore(Protocol):
 
 @dataclass(frozen=True)
 class Core:
-    """The core in use. Pass `level` to each of its functions."""
+    """The kernels in use. Pass `level` to each function."""
 
     kernels: NativeCore
     level: int
@@ -105,17 +105,17 @@ class Core:
 
 
 def core() -> Core:
-    """The kernels this process uses, by the machine and the environment variable TESSELLA_SIMD."""
+    """Return the kernels for this machine and the environment variable TESSELLA_SIMD."""
     return _core_for(os.environ.get("TESSELLA_SIMD", ""))
 
 
 def simd_levels() -> list[str]:
-    """The values TESSELLA_SIMD may take here, slowest first."""
+    """Return the values that TESSELLA_SIMD can take on this machine, slowest first."""
     return [REFERENCE, *(_native.levels() if _native is not None else [])]
 
 
 def levels_to_the_caller() -> int:
-    """How far up the stack the code that uses tessella is."""
+    """Return how many stack levels up the code that called tessella is."""
     own = str(Path(__file__).parent)
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
@@ -127,12 +127,12 @@ def levels_to_the_caller() -> int:
 def _core_for(wanted: str) -> Core:
     names = simd_levels()
     if wanted and wanted not in names:
-        raise ValueError(f"TESSELLA_SIMD is {wanted!r}, but this machine has {', '.join(map(repr, names))}.")
+        raise ValueError(f"TESSELLA_SIMD is {wanted!r}, but must be one of {', '.join(map(repr, names))} here.")
     if _native is None and not wanted:
         warnings.warn(
-            "tessella runs WITHOUT its native core, many times slower: it could not be built when tessella was "
-            "installed. Install a C++ compiler and reinstall tessella with pip's --no-cache-dir, or set "
-            "TESSELLA_SIMD=numpy to accept this.",
+            "tessella is running WITHOUT its native core and will be many times slower: the core was not built when "
+            "tessella was installed. Install a C++ compiler and reinstall tessella with pip's --no-cache-dir, or set "
+            "TESSELLA_SIMD=numpy to silence this warning.",
             RuntimeWarning,
             stacklevel=levels_to_the_caller(),
         )
@@ -143,7 +143,7 @@ def _core_for(wanted: str) -> Core:
 
 
 def show_config() -> None:
-    """Print the version, whether the native core runs, its SIMD level and the number of threads.
+    """Print tessella's version, whether the native core is used, its SIMD level and the number of threads.
 
     Examples
     --------

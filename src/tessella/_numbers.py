@@ -1,11 +1,11 @@
-"""What rounding may do, named once: every bound that a certificate rests on is made of these.
+"""The constants of rounding errors, from which every certified bound is built.
 
-native/numbers.hpp has the same numbers, and says how they are derived; a test holds the two equal.
+native/numbers.hpp has the same numbers and explains how they are derived. A test keeps the two equal.
 """
 
 import numpy as np
 
-EXACT, TILES, SLOTS = range(3)  # methods, as engines number them
+EXACT, TILES, SLOTS = range(3)  # the engine's numbers for the methods
 MAX_FACTORS = 4096
 
 NORM_SPARE = 1e-6
@@ -44,15 +44,15 @@ MOST_WITH_REPEATS = 1000
 
 
 def few_allowed(n_items: int) -> int:
-    """Where at most so many of the items are allowed, answers are exact."""
+    """Return how many items may be allowed at most for answers to be exact."""
     return max(FEW_ALLOWED, n_items // FEW_ALLOWED_SHARE)
 
 
 def rounding_share(n_factors: int) -> float:
-    """The share of |u| |v| that a score in float32 may stray from u . v, with room for rotated factors."""
+    """Return the largest error of a float32 score as a share of |u| |v|, including the error of rotation."""
     return n_factors * 2.0**-23 + ROUNDED_ROTATION_SPARE
 
 
 def tile_width(n_head: int, n_factors: int) -> int:
-    """The coordinates of what tiles code: a sketch where it is at most a third as wide as a factor, else that."""
+    """Return how many coordinates tiles code: a sketch's if it is at most a third as wide as a factor, else all."""
     return n_head + 1 if 3 * (n_head + 1) <= n_factors else n_factors

@@ -1,4 +1,4 @@
-"""Threads: how many, and blocks of work for them."""
+"""Threads: how many to use, and how to share out blocks of work."""
 
 import operator
 import os
@@ -9,38 +9,38 @@ from collections.abc import Callable, Sequence
 
 
 def cut(n: int, size: int, first: int = 0) -> list[slice]:
-    """The range from `first` to n in slices of `size`; the last may be shorter."""
+    """Cut the range from `first` to n into slices of `size`; the last may be shorter."""
     return [slice(at, min(at + size, n)) for at in range(first, n, size)]
 
 
 def thread_count(threads: int | None) -> int:
-    """How many threads to use: `threads`, or every CPU this process may use."""
+    """Return how many threads to use: `threads`, or one for every CPU this process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         count = operator.index(threads)
     except TypeError:
-        raise TypeError(f"threads is a whole number or None, not {type(threads).__name__}.") from None
+        raise TypeError(f"threads must be an integer or None, not {type(threads).__name__}.") from None
     if isinstance(threads, bool):
-        raise TypeError("threads is a whole number or None, not bool.")
+        raise TypeError("threads must be an integer or None, not bool.")
     if count < 1:
         raise ValueError(f"threads is {threads}, but at least 1 is needed; None uses every CPU.")
     return count
 
 
 def give_way() -> None:
-    """Let other threads go on, from within a change that searches should not wait for.
+    """Let other threads run, from within a long change that searches should not wait for.
 
-    Python takes the interpreter from a busy thread only every 5 ms, the time of a thousand answers.
+    By default Python switches away from a busy thread only every 5 ms, in which a thousand searches could be answered.
     """
     time.sleep(1e-6)
 
 
 def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: int) -> None:
-    """Call `work` for every block, on `threads` threads counting the caller's; raise the error of the first bad block.
+    """Call `work` for every block, on `threads` threads including the caller's; raise the error of the first bad block.
 
-    Kernels release the GIL, so blocks run side by side. The helping threads end with the call, so a process may fork at
-    any other time, and an interrupt waits only for the blocks under way.
+    Kernels release the GIL, so blocks run in parallel. The helper threads end with the call, so a process may fork at
+    any other time, and an interrupt waits only for the blocks already running.
     """
     if len(blocks) == 1:
         work(blocks[0])
@@ -67,7 +67,7 @@ def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], threads: 
             helper.start()
         drain()
         _join(helpers)
-    except BaseException:  # an interrupt, or a thread that cannot be had, leaves no other running
+    except BaseException:  # an interrupt, or a thread that cannot be started, must leave no other running
         todo.clear()
         _join(helpers)
         raise

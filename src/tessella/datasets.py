@@ -1,4 +1,4 @@
-"""Data to try things on: generated factors, and loaders of published ratings; nothing is packed with the library."""
+"""Datasets to experiment with: generated factors, and loaders for published ratings. No data ships with the library."""
 
 import contextlib
 import hashlib
@@ -28,27 +28,27 @@ Kind = Literal["als", "als-heavy", "bpr", "flat"]
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How factors of a kind are made; see `generated_factors`.
+    """The parameters from which factors of one kind are generated; see `generated_factors`.
 
-    A taste has several styles, and every style has a fame. An item has a style and something of its own; a user has two
-    styles, the more famous the likelier, and something of their own. `item_decay` and `user_decay` are two numbers p
-    and t each: of 64 axes, the n-th has a spread of n to the power of -p times e to the power of -n / 2t.
+    Tastes are cluster centres. A taste has several styles, and every style has a popularity. An item is one style plus
+    an individual part. A user is two styles, drawn by popularity, plus an individual part. `item_decay` and
+    `user_decay` are pairs (p, t): the n-th of 64 axes has the spread n^-p exp(-n / 2t).
     """
 
     n_tastes: int
-    n_styles: int  # of a taste
-    style: float  # length of a style beside its taste's
-    own: float  # length of what is nobody else's
+    n_styles: int  # per taste
+    style: float  # length of a style, relative to its taste
+    own: float  # length of an item's individual part
     item_decay: tuple[float, float]
-    common: float  # length of what all items have in common, beside 1 for the rest
-    spread: tuple[float, float]  # of logarithms of items' lengths: times a normal number, and times its square
-    famous: float  # correlation of an item's length with the fame of its style
+    common: float  # length of the part that all items share, relative to the rest
+    spread: tuple[float, float]  # of the log lengths of items: factors of a normal variable and of its square
+    famous: float  # correlation of an item's length with the popularity of its style
     user_decay: tuple[float, float]
     user_style: float
     user_own: float
-    second: float  # length of a user's second taste
-    pull: float  # how much likelier famous styles are for users
-    user_common: float | None  # cosine of users with what items have in common; None leaves it to chance
+    second: float  # length of a user's second style
+    pull: float  # how strongly users prefer popular styles
+    user_common: float | None  # cosine between users and the part that all items share; None leaves it to chance
     user_spread: float
 
 
@@ -126,12 +126,12 @@ _RECIPES: dict[str, _Recipe] = {
 
 @dataclass(frozen=True)
 class _Published:
-    """Where a set of ratings is in its publisher's archive, and the archive's checksum."""
+    """Where the publisher's archive holds a set of ratings, and the archive's checksum."""
 
     folder: str
     file: str
     separator: str
-    sha256: str  # of the .zip, as TensorFlow Datasets and Keras pin it too
+    sha256: str  # of the .zip file; TensorFlow Datasets and Keras pin the same one
 
 
 _MOVIELENS = {
@@ -141,16 +141,16 @@ _MOVIELENS = {
 
 
 class Ratings(NamedTuple):
-    """Who rated what, a row a rating; users and items are numbered from 0.
+    """Ratings, one per row. Users and items are numbered from 0.
 
     Attributes
     ----------
     users, items : ndarray of int64, shape (n_ratings,)
-        Numbers in the order of the published ids.
+        Numbers from 0, in the order of the published ids.
     ratings : ndarray of float64, shape (n_ratings,)
         From 1 to 5 stars.
     timestamps : ndarray of int64, shape (n_ratings,), or None
-        Seconds since 1970; None where the file keeps none.
+        Seconds since 1970; None if the file has no timestamps.
     """
 
     users: NDArray[np.int64]
@@ -160,26 +160,27 @@ class Ratings(NamedTuple):
 
     @property
     def n_users(self) -> int:
-        """How many users there are."""
+        """The number of users."""
         return int(self.users.max()) + 1
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return int(self.items.max()) + 1
 
 
 def movielens(path: str | os.PathLike[str] | None = None, size: Literal["100k", "1m"] = "100k") -> Ratings:
-    """The MovieLens ratings of GroupLens, whose licence forbids to pass them on.
+    """Load the MovieLens ratings of GroupLens. Their licence does not allow tessella to include them.
 
     Parameters
     ----------
     path : str or path, default None
-        A folder that holds `ml-100k/u.data` or `ml-1m/ratings.dat` as published, or `ml-1m/ratings.npz`, users x movies
-        from scipy.sparse.save_npz. None is the folder that the environment variable TESSELLA_DATA names; where it is
-        not set, the archive is downloaded once, checked and kept in ~/.cache/tessella (or XDG_CACHE_HOME).
+        A folder that holds `ml-100k/u.data` or `ml-1m/ratings.dat` as published, or `ml-1m/ratings.npz`, a users x
+        movies matrix written by scipy.sparse.save_npz. None uses the folder named in the environment variable
+        TESSELLA_DATA. If that is not set, the archive is downloaded once, verified, and kept in ~/.cache/tessella (or
+        under XDG_CACHE_HOME).
     size : {"100k", "1m"}, default "100k"
-        Which set.
+        Which dataset to load.
     """
     published = _MOVIELENS[_checks.one_of(size, "size", tuple(_MOVIELENS))]
     named = os.environ.get(DATA_VARIABLE) if path is None else path
@@ -192,16 +193,17 @@ def movielens(path: str | os.PathLike[str] | None = None, size: Literal["100k", 
         return _unpacked(packed)
     if not file.is_file():
         raise FileNotFoundError(
-            f"{folder} holds no {published.folder}/{published.file}; unpack {_PUBLISHER}{published.folder}.zip there."
+            f"{folder} does not contain {published.folder}/{published.file}; unpack "
+            f"{_PUBLISHER}{published.folder}.zip there."
         )
     return _parsed(file.read_bytes(), published, str(file))
 
 
 def _parsed(text: bytes, published: _Published, name: str) -> Ratings:
-    """Ratings from lines of user, item, rating and timestamp."""
+    """Parse lines of user, item, rating and timestamp."""
     lines = text.decode("latin-1")
     if not lines.strip():
-        raise ValueError(f"{name} holds no ratings.")
+        raise ValueError(f"{name} contains no ratings.")
     spaced = io.StringIO(lines.replace(published.separator, " "))
     try:
         columns = np.loadtxt(spaced, dtype=np.int64, ndmin=2, comments=None)
@@ -213,24 +215,24 @@ def _parsed(text: bytes, published: _Published, name: str) -> Ratings:
 
 
 def _wrong_line(lines: str, separator: str) -> str:
-    """The first line that is no rating, in words."""
+    """Describe the first line that is not a rating."""
     whole = re.compile(r"\s*-?\d{1,18}\s*", re.ASCII)
     for number, line in enumerate(lines.split("\n"), 1):
         cells = line.split(separator)
         if line.strip() and (len(cells) != 4 or not all(map(whole.fullmatch, cells))):
             shown = line if len(line) <= 40 else f"{line[:40]}..."
-            return f"line {number} is {shown!r}, not four whole numbers for user, item, rating and timestamp"
-    return "a line is not four whole numbers for user, item, rating and timestamp"
+            return f"line {number} is {shown!r}, not four integers for user, item, rating and timestamp"
+    return "a line is not four integers for user, item, rating and timestamp"
 
 
 def _unpacked(path: Path) -> Ratings:
-    """Ratings from a sparse matrix of users x items."""
+    """Read ratings from a sparse matrix of users x items."""
     try:
         matrix = scipy.sparse.coo_array(scipy.sparse.load_npz(path))
     except (ValueError, OSError, KeyError, zipfile.BadZipFile, zlib.error):
-        raise ValueError(f"{path} is damaged or no sparse matrix from scipy.sparse.save_npz.") from None
+        raise ValueError(f"{path} is damaged, or is not a sparse matrix from scipy.sparse.save_npz.") from None
     if not matrix.nnz:
-        raise ValueError(f"{path} holds no ratings.")
+        raise ValueError(f"{path} contains no ratings.")
     users, items = (part.astype(np.int64) for part in matrix.coords)
     return _numbered(users, items, matrix.data.astype(np.float64), None, str(path))
 
@@ -242,7 +244,7 @@ def _numbered(
     timestamps: NDArray[np.int64] | None,
     name: str,
 ) -> Ratings:
-    """Ratings with users and items numbered from 0, if they are what they should be."""
+    """Check ratings, and number users and items from 0."""
     wrong = np.flatnonzero(~((ratings >= 1) & (ratings <= 5)))
     if wrong.size:
         raise ValueError(f"{name} has the rating {ratings[wrong[0]]:g} in row {wrong[0]}, but ratings are from 1 to 5.")
@@ -250,15 +252,15 @@ def _numbered(
     item_numbers = np.unique(items, return_inverse=True)[1]
     pairs = user_numbers * (int(item_numbers.max()) + 1) + item_numbers
     if len(np.unique(pairs)) < len(pairs):
-        raise ValueError(f"{name} has a user who rates an item twice.")
+        raise ValueError(f"{name} has a user who rated the same item twice.")
     return Ratings(user_numbers, item_numbers, ratings, timestamps)
 
 
 def _downloaded(published: _Published) -> bytes:
-    """The file of ratings from the publisher's archive, which is kept."""
+    """Return the file of ratings from the publisher's archive, which is downloaded once and kept."""
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tessella" / f"{published.folder}.zip"
     if not kept.is_file() or _sha256(kept.read_bytes()) != published.sha256:
-        archive = _fetched(f"{_PUBLISHER}{published.folder}.zip", published)
+        archive = _download(f"{_PUBLISHER}{published.folder}.zip", published)
         kept.parent.mkdir(parents=True, exist_ok=True)
         with _files.replacing(kept, overwrite=True) as temporary:
             temporary.write_bytes(archive)
@@ -266,8 +268,8 @@ def _downloaded(published: _Published) -> bytes:
         return opened.read(f"{published.folder}/{published.file}")
 
 
-def _fetched(address: str, published: _Published) -> bytes:
-    """The archive at an address, if it is the one that was published."""
+def _download(address: str, published: _Published) -> bytes:
+    """Download an archive and verify its checksum."""
     import urllib.request  # noqa: PLC0415 - few programs download
 
     try:
@@ -276,11 +278,13 @@ def _fetched(address: str, published: _Published) -> bytes:
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise OSError(
-            f"{address} cannot be downloaded ({reason}); where there is no network, pass a folder that holds "
-            f"{published.folder}/{published.file}, or name it in {DATA_VARIABLE}."
+            f"{address} cannot be downloaded ({reason}); without a network, pass a folder that contains "
+            f"{published.folder}/{published.file}, or set {DATA_VARIABLE} to it."
         ) from None
     if _sha256(archive) != published.sha256:
-        raise ValueError(f"{address} is not the file that was published: its SHA-256 is {_sha256(archive)}.")
+        raise ValueError(
+            f"{address} is not the published file: its SHA-256 is {_sha256(archive)} instead of {published.sha256}."
+        )
     return archive
 
 
@@ -291,31 +295,31 @@ def _sha256(data: bytes) -> str:
 def generated_factors(
     n_items: int, n_users: int, n_factors: int = 64, *, kind: Kind = "als", seed: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Factors of items and users that resemble those of a learned model.
+    """Generate factors of items and users that resemble those of a learned model.
 
-    Items gather around tastes and styles of these, and users like two of them, rather the famous ones. Lengths, spectra
-    and what searches find were fitted to implicit's ALS and BPR, learned from check-ins at 40,981 places (Gowalla), and
-    to BPR of a million items. docs/generated-factors.md has the figures of both.
+    Items cluster around tastes, and within these around styles. Users combine two styles and prefer popular ones.
+    Norms, spectra and search behaviour were fitted to implicit's ALS and BPR, trained on check-ins at 40,981 places
+    (Gowalla), and to BPR of a million items. docs/paper/generated-factors.md compares the figures.
 
     =============  ==========================================================================================
-    kind           what it is like
+    kind           resembles
     =============  ==========================================================================================
-    ``als``        ALS with much weight on what was seen (alpha 20): moderately skewed lengths
-    ``als-heavy``  ALS with little weight (alpha 1): a few items are very long
-    ``bpr``        BPR: almost equal lengths, and a spectrum that decays fast
-    ``flat``       BPR of many items: almost equal lengths, a flat spectrum, few near neighbours; hard to search
+    ``als``        ALS with a large weight on observed items (alpha 20): moderately skewed norms
+    ``als-heavy``  ALS with a small weight (alpha 1): a few items have very large norms
+    ``bpr``        BPR: almost equal norms, and a spectrum that decays fast
+    ``flat``       BPR of many items: almost equal norms, a flat spectrum, few near neighbours; hard to search
     =============  ==========================================================================================
 
     Parameters
     ----------
     n_items, n_users : int
-        How many of each. Neither changes the other's factors.
+        How many items and users. Changing one number does not change the other's factors.
     n_factors : int, default 64
-        How many coordinates a factor has, 1 to 4096.
+        The number of coordinates of a factor, 1 to 4096.
     kind : {"als", "als-heavy", "bpr", "flat"}, default "als"
-        Which model they resemble.
+        The kind of model to resemble.
     seed : int, default 0
-        Another seed draws other factors, at least 0.
+        The random seed, at least 0.
 
     Returns
     -------
@@ -339,13 +343,13 @@ def generated_factors(
     sizes = [_checks.whole_number(n_items, "n_items", 0), _checks.whole_number(n_users, "n_users", 0)]
     width = _checks.whole_number(n_factors, "n_factors", 1, MAX_FACTORS)
     generators = np.random.default_rng(_checks.whole_number(seed, "seed", 0)).spawn(3)
-    return _cooked(_RECIPES[_checks.one_of(kind, "kind", tuple(_RECIPES))], sizes, width, generators)
+    return _generate(_RECIPES[_checks.one_of(kind, "kind", tuple(_RECIPES))], sizes, width, generators)
 
 
-def _cooked(
+def _generate(
     recipe: _Recipe, sizes: list[int], width: int, generators: list[np.random.Generator]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Factors by a recipe; the generators are for what all share, for items and for users."""
+    """Generate factors from a recipe. The three generators are for shared parts, items and users."""
     shared, of_items, of_users = generators
     axes = np.linalg.qr(shared.standard_normal((width, width)))[0]
     tastes = np.repeat(shared.standard_normal((recipe.n_tastes, width), dtype=np.float32), recipe.n_styles, axis=0)
@@ -376,7 +380,7 @@ def _cooked(
 
 
 def _scaled(axes: NDArray[np.float64], power: float, time: float) -> NDArray[np.float32]:
-    """Axes with spreads that decay."""
+    """Scale axes so that their spread decays."""
     numbers = np.arange(1, len(axes) + 1)
     spread = numbers**-power * np.exp(-numbers * 32 / (time * len(axes)))
     scaled: NDArray[np.float32] = (axes * spread[:, None]).astype(np.float32)
@@ -384,6 +388,6 @@ def _scaled(axes: NDArray[np.float64], power: float, time: float) -> NDArray[np.
 
 
 def _units(factors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Factors of length 1, in place."""
+    """Normalise factors to length 1, in place."""
     factors /= np.linalg.norm(factors, axis=1, keepdims=True)
     return factors

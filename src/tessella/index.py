@@ -1,4 +1,4 @@
-"""Index: the front door. Build it from item factors, search it, change it while it serves."""
+"""Index: the main entry point. Build it from item factors, search it, change it while it serves."""
 
 import contextlib
 import functools
@@ -41,9 +41,10 @@ _EXACT = Exact()
 
 
 class Index:
-    """Serves the items with the largest inner products while items come and go.
+    """Top-k search by inner product over items that can be added, updated and removed at any time.
 
-    Make one with `build`. Any number of threads may search while one changes the index; each search sees one version.
+    Create one with `build`. Any number of threads may search while another changes the index. Each search sees one
+    consistent version.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class Index:
 
     def __init__(self, version: Version) -> None:
         if not isinstance(version, Version):
-            raise TypeError("an Index is made by Index.build(item_factors) or Index.load(path).")
+            raise TypeError("create an Index with Index.build(item_factors) or Index.load(path).")
         self._version = _ready(version)
         self._writing = threading.Lock()
         self._judgement: Judgement | None = None
@@ -87,31 +88,31 @@ class Index:
         k: int = 10,
         threads: int | None = None,
     ) -> Self:
-        """An index of item factors.
+        """Build an index from item factors.
 
         Parameters
         ----------
         item_factors : array_like of shape (n_items, n_factors)
-            Finite numbers, at least one row; kept in float32.
+            Finite numbers, at least one row. Stored as float32.
         ids : array_like of shape (n_items,), default None
-            Different whole numbers or texts; None numbers items from 0. Fixed for an item's life.
+            Unique integers or strings. None numbers the items from 0. An item's id cannot change later.
         method : "auto", "exact", "tiles" or LearnedTiles, default "auto"
-            How searches answer unless they say otherwise. "auto" learns tiles, measures the methods, and keeps the
-            fastest that reaches `target_recall`; below 5,000 items it is exact search. "exact" certifies every answer
-            and learns no tiles. `LearnedTiles` learns tiles and searches them; "tiles" is short for `LearnedTiles()`.
+            The default method of searches. "auto" learns tiles, measures the methods, and keeps the fastest that
+            reaches `target_recall`; with fewer than 5,000 items it is exact search. "exact" certifies every answer and
+            learns no tiles. `LearnedTiles` learns tiles and searches them; "tiles" is short for `LearnedTiles()`.
         schema : Schema, default None
-            How factors become sparse vectors, for `Slots`, `candidates` and `explain`. None is
+            How factors become sparse vectors, for `Slots`, `candidates` and `explain`. None means
             Schema(Ternary(), OneHot(), threshold=2.5, rotation="principal").
         target_recall : float, default None
-            The share of the true top k to find, with a confidence of 95%, for every k and with items excluded; None is
-            0.95. With `LearnedTiles`, the plan is measured for it if it or `queries` is given, and may then be another
-            method that is faster.
+            The share of the true top k to find, with 95% confidence, at every k, with or without excluded items. None
+            means 0.95. With `LearnedTiles`, methods are measured only if `target_recall` or `queries` is given; the
+            plan may then choose another method that is faster.
         queries : array_like of shape (n_queries, n_factors), default None
-            User factors to measure with; None makes some from the items, as `tune` says.
+            User factors to measure with. None generates queries from the items, as described in `tune`.
         k : int, default 10
-            The number of answers you ask for most. The plan is measured for it, and for 1, 10, 30, 100, 300 and 1,000.
+            The k you search with most often. The plan is measured at this k, and at 1, 10, 30, 100, 300 and 1,000.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
         """
         count = thread_count(threads)
         tiles = _tiles_of(method)
@@ -122,10 +123,12 @@ class Index:
         measured = target_recall is not None or queries is not None
         wanted = _checks.whole_number(k, "k", 1, LARGEST_K)
         if method == "exact" and (queries is not None or (target_recall is not None and target < 1)):
-            raise ValueError("target_recall and queries are not for method='exact', which finds all.")
+            raise ValueError(
+                "target_recall and queries do not apply to method='exact', whose recall is always 1; leave them out."
+            )
         factors = _checks.item_factors(item_factors)
         if not len(factors):
-            raise ValueError("item_factors has 0 rows, but an index is built from at least 1 item.")
+            raise ValueError("item_factors has 0 rows, but an index needs at least 1 item.")
         checked = np.arange(len(factors)) if ids is None else _checks.ids(ids, len(factors))
         asked = None
         if queries is not None:
@@ -159,29 +162,30 @@ class Index:
         queries : array_like of shape (n_queries, n_factors) or (n_factors,)
             User factors.
         k : int, default 10
-            How many items to return, at least 1. Where there are fewer: id -1 (None for text ids) and score -inf.
+            How many items to return, at least 1. Missing answers have id -1 (None for string ids) and score -inf.
         method : Exact, Tiles, Slots or None, default None
             How to search. None follows `plan`.
         exact : bool, default False
-            Short for ``method=Exact()``: the answer is the true top k.
+            Short for ``method=Exact()``: return the true top k.
         exclude : ids, list of n_queries sequences of ids, matrix, mask or PreparedFilter, default None
-            Items that are no answer, such as those a user has seen. A flat sequence of ids is for all queries: a list,
-            set, array, or a Series or array of pandas, polars or Arrow. A list of sequences has one for each query, and
-            so has an array of two dimensions; -1 and None name nothing. Unknown ids are passed over, with a warning if
-            most are. A SciPy sparse matrix, whose entries count whatever their values, or a mask of bool has shape
-            (n_queries, n_items) or (n_items,): column j is item ``index.ids[j]``. Once items have been removed, and for
-            columns in another order, pass ``(matrix, column_ids)``.
-        allow : the same forms, default None
-            The only items that may be answers. Where at most 256 items, or an eighth of all, are allowed, answers are
-            exact and `n_scored` is the number allowed. `filter` prepares a filter for many searches.
+            Items to leave out, such as those a user has seen. A flat sequence of ids applies to all queries; it can be
+            a list, a set, a NumPy array, or a Series or array from pandas, polars or Arrow. A list of sequences, or an
+            array of two dimensions, has one sequence per query; -1 and None are skipped. Unknown ids are ignored, with
+            a warning if most are unknown. A SciPy sparse matrix or a boolean mask has shape (n_queries, n_items) or
+            (n_items,), and column j is item ``index.ids[j]``. Every stored entry of a sparse matrix counts, whatever
+            its value. If items have been removed, or columns are in another order, pass ``(matrix, column_ids)``.
+        allow : ids, list of n_queries sequences of ids, matrix, mask or PreparedFilter, default None
+            The only items that may be returned, in any of the forms of `exclude`. If at most 256 items, or an eighth of
+            all items, are allowed, answers are exact and `n_scored` is the number allowed. `filter` prepares a filter
+            for many searches.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
         found : SearchResult
-            ids, scores, n_scored, certified; unpacks as ids, scores. Higher scores first; among equal ones, the item
-            that came first. To a query of zeros, the items that came first answer, with a score of 0.
+            ids, scores, n_scored, certified; unpacks as ids, scores. Answers are in order of falling score; ties go to
+            the item that was added first. For a query of zeros every score is 0, so the first items are returned.
         """
         how = method if exact is False else short_form(method, exact)
         found = search(self._version, queries, k, how, exclude, allow, threads)
@@ -199,6 +203,7 @@ class Index:
         exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
+        user_ids: ArrayLike | None = None,
         out: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: bool | None = None,
@@ -215,6 +220,7 @@ class Index:
         exact: bool = False,
         exclude: Any = None,
         allow: Any = None,
+        user_ids: ArrayLike | None = None,
         out: Callable[[int, SearchResult], object],
         overwrite: bool = False,
         progress: bool | None = None,
@@ -236,49 +242,49 @@ class Index:
         progress: bool | None = None,
         threads: int | None = None,
     ) -> SearchResult | None:
-        """Search for all users, a block at a time: what `search` gives, bit for bit, for as many as there are.
+        """Search for all users, block by block. The answers are bit for bit those of `search`.
 
-        The whole job sees the version of the index there is at the call. All users and filters are checked before the
-        first is answered. Beside what is returned, memory does not grow with the number of users.
+        The whole job uses the version of the index at the time of the call. All users and filters are checked before
+        the first search. Apart from the returned arrays, memory use does not grow with the number of users.
 
         Parameters
         ----------
         user_factors : array_like of shape (n_users, n_factors), or path
-            A memory map, or a path of a .npy file, is read as it is needed.
+            A memory map, or a .npy file given by its path, is read as needed.
         k : int, default 10
-            How many items to return for each user, as for `search`. Blocks have fewer users where k is large.
+            How many items to return for each user, as for `search`. A large k makes blocks smaller.
         method, exact
             As for `search`.
         exclude, allow
-            As for `search`, for all users or for each of them. Another sparse matrix than CSR is turned into one first.
+            As for `search`, for all users or for each of them. Sparse matrices in other formats are converted to CSR.
         user_ids : array_like of shape (n_users,), default None
-            Whole numbers or texts, to be listed in the folder of `out`.
+            Integers or strings to store in the folder `out`.
         out : path or callable, default None
-            Where answers go. None returns them. A callable is called with the number of the first user of a block and
-            their `SearchResult`, block after block; what it raises ends the job. A path is a folder to make, with
-            ids.npy, scores.npy, n_scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``, and users.json, a
-            list of `user_ids`. If ids of items are texts, items.json lists them, and ids.npy holds their places in that
-            list. -1 is no item.
+            Where the answers go. None returns them. A callable is called for each block in turn, with the number of its
+            first user and its `SearchResult`; an exception that it raises ends the job. A path names a folder to
+            create, with ids.npy, scores.npy, n_scored.npy and certified.npy for ``np.load(file, mmap_mode="r")``, and
+            users.json, the list of `user_ids`. If item ids are strings, items.json lists them and ids.npy holds
+            positions in that list. -1 means no item.
 
-            Until the folder is whole its name ends in ``.partial``. After an interruption, a crash or a full disk,
-            repeat the call to resume. It resumes if tessella's version, the index, n_users, k, the options (threads
-            aside), and the factors and filters of the users that are done are all the same, and the answers so far are
-            as they were written; otherwise it is refused. The index is the same if it was loaded from the same file, or
-            built from the same factors, ids and schema, and then changed alike, with the same plan. "auto" may plan
-            otherwise the next time, and on other processors LAPACK may give other last bits, so save an index that you
-            may have to resume with.
+            Until the folder is complete, its name ends in ``.partial``. After an interruption, a crash or a full disk,
+            repeat the call to resume. The job resumes only if everything that affects answers is unchanged: tessella's
+            version, the index, n_users, k, the options (except threads), the factors and filters of the users already
+            answered, and the stored answers. Otherwise it raises an error. The index is unchanged if it was loaded from
+            the same file; or if it was built from the same factors, ids and schema, went through the same changes, and
+            has the same plan. A rebuilt index may differ: "auto" may choose another plan, and on another processor
+            LAPACK may round differently. So save the index if you may have to resume.
         overwrite : bool, default False
-            Whether to replace a finished folder, once the new one is whole, and a partial one that cannot be resumed.
+            Whether to replace a finished folder, once the new one is complete, or a partial one that cannot be resumed.
         progress : bool, default None
-            Whether to show a bar on stderr; None shows one if it is a terminal.
+            Whether to show a progress bar on stderr; None shows one if stderr is a terminal.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
         found : SearchResult, or None if `out` is a callable
-            Ids, scores, n_scored, certified; memory-mapped, for reading only, if `out` is a path. Text ids are then
-            looked up when they are read.
+            ids, scores, n_scored, certified. If `out` is a path, the arrays are memory-mapped and read-only, and string
+            ids are looked up as they are read.
 
         Examples
         --------
@@ -314,24 +320,102 @@ class Index:
             threads=threads,
         )
 
-    def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
-        """The paper's candidate sets (P12): how many slots each query shares with each item.
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        return_distance: Literal[True] = True,
+        *,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.float32], NDArray[Any]]: ...
 
-        Queries are mapped as items are, threshold included. An absolute threshold is a multiple of the items' scale, so
-        queries that are shorter than items may have no slots left, and no candidates: scale them, or build with
-        ``threshold_kind="relative"``. For study; a search needs no candidates, and does not cut its queries.
+    @overload
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        *,
+        return_distance: Literal[False],
+        threads: int | None = None,
+    ) -> NDArray[Any]: ...
+
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,  # noqa: N803
+        n_neighbors: int = 5,
+        return_distance: bool = True,
+        *,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.float32], NDArray[Any]] | NDArray[Any]:
+        """Find the nearest items, with the arguments and the order of results of scikit-learn's `NearestNeighbors`.
+
+        An inner product is not a distance. Here the distance is its negative, so the item with the largest inner
+        product comes first and distances ascend, but they may be below 0, and an item is not always nearest to itself.
+        For rows of length 1, adding 1 gives scikit-learn's cosine distance. Answers are exact, as in scikit-learn.
+        `search` has more options, and is faster if the plan is approximate.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_queries, n_factors) or (n_factors,), default None
+            Queries, such as user factors. None finds the neighbours of every item in `ids`, without the item itself.
+        n_neighbors : int, default 5
+            How many items to return, at most the number of items.
+        return_distance : bool, default True
+            Whether to return distances as well.
+        threads : int, default None
+            How many threads to use; None uses every CPU. Does not affect results.
+
+        Returns
+        -------
+        distances : ndarray of float32, shape (n_queries, n_neighbors)
+            Negative inner products, ascending. Not returned if `return_distance` is false.
+        indices : ndarray of shape (n_queries, n_neighbors)
+            Item ids, which are row numbers unless `build` was given others. Of equally near items, the one that was
+            added first comes first.
+
+        Examples
+        --------
+        >>> import tessella as ts
+        >>> index = ts.Index.build([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+        >>> distances, indices = index.kneighbors([[2.0, 1.0]], n_neighbors=2)
+        >>> distances, indices
+        (array([[-7., -2.]], dtype=float32), array([[2, 0]]))
+        >>> index.kneighbors(n_neighbors=1, return_distance=False)
+        array([[2],
+               [2],
+               [0]])
+        """
+        _checks.true_or_false(return_distance, "return_distance")
+        version = self._version
+        wanted = _checks.whole_number(n_neighbors, "n_neighbors", 1)
+        if wanted > version.n_live - (X is None):
+            why = ", and an item is not its own neighbour" if X is None else ""
+            raise ValueError(f"n_neighbors is {wanted}, but the index holds {version.n_live} items{why}.")
+        queries = version.factors_at(version.live_positions) if X is None else X
+        itself = version.ids[:, None] if X is None else None
+        found = search(version, queries, wanted, _EXACT, itself, None, threads)
+        return (0 - found.scores, found.ids) if return_distance else found.ids  # no -0 where the product is 0
+
+    def candidates(self, queries: ArrayLike, *, min_overlap: int = 1) -> scipy.sparse.csr_array:
+        """Return the paper's candidate sets (P12): how many slots each query shares with each item.
+
+        Queries are mapped in the same way as items, including the threshold. An absolute threshold is a multiple of the
+        items' scale, so queries that are shorter than the items may keep no slots and get no candidates. If so, scale
+        the queries, or build with ``threshold_kind="relative"``. This method is for study: `search` does not use it,
+        and by default applies no threshold to queries.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors) or (n_factors,)
             User factors.
         min_overlap : int, default 1
-            How many slots a candidate shares with the query at least.
+            The least number of slots that a candidate shares with the query.
 
         Returns
         -------
         overlaps : scipy.sparse.csr_array of int32, shape (n_queries, n_items)
-            Columns go by `ids`.
+            Column j is item ``index.ids[j]``.
 
         Examples
         --------
@@ -363,17 +447,17 @@ class Index:
         exclude: Any = None,
         allow: Any = None,
     ) -> Explanation:
-        """Why a search did, or did not, return an item.
+        """Explain why a search returned an item, or why it did not.
 
-        Searches as `search` does, and says whether the filter leaves the item out, whether k better items answer, or
-        why the method misses it.
+        Runs the search, then says whether a filter removed the item, whether k other items score higher, or why the
+        method missed it.
 
         Parameters
         ----------
         query : array_like of shape (n_factors,)
             A user factor.
         item_id : int or str
-            An id in the index.
+            The id of an item in the index.
         k, method, exact, exclude, allow
             As for `search`.
 
@@ -384,8 +468,8 @@ class Index:
         >>> rng = np.random.default_rng(0)
         >>> index = ts.Index.build(rng.standard_normal((1000, 16)) * rng.lognormal(0, 1, (1000, 1)))
         >>> print(index.explain(rng.standard_normal(16), item_id=7))
-        Item 7 scores 0.00201726 and is number 518 of 1,000.
-        A search for 10 (exact) has no room for it: k of at least 518 is needed.
+        Item 7 scores 0.00201726 and ranks 518 of 1,000.
+        A search for the top 10 (exact) does not reach it: that needs a k of at least 518.
         """
         version = self._version
         array = _checks.numbers(query, "query")
@@ -399,20 +483,22 @@ class Index:
         return explain(version, factor[0], item[0].item(), position, k, how, exclude, allow)
 
     def filter(self, *, exclude: Any = None, allow: Any = None) -> PreparedFilter:
-        """A filter that is resolved once, for any number of searches.
+        """Prepare a filter once, to use in any number of searches.
 
-        Ids are looked up here, and again by the next search that uses the filter after the index has changed. So a
-        filter is never out of date, and a long list costs nothing in each search. It holds copies of what is passed.
+        Ids are looked up here, and again by the first search that uses the filter after the index has changed. So a
+        filter is never out of date, and a long list is not resolved again for every search. The filter copies its
+        arguments.
 
         Parameters
         ----------
         exclude, allow
-            As for `search`: for all queries, or one for each of as many queries as later searches have.
+            As for `search`: for all queries, or one sequence per query. In the second case, later searches must have
+            the same number of queries.
 
         Returns
         -------
         filter : PreparedFilter
-            To pass as ``allow``, or as ``exclude`` if it only excludes.
+            Pass it as ``allow``. A filter that only excludes may also be passed as ``exclude``.
 
         Examples
         --------
@@ -432,11 +518,12 @@ class Index:
 
     @property
     def plan(self) -> Plan:
-        """How searches answer unless they say otherwise, and why.
+        """The default search method, and why it was chosen.
 
-        Once the items added, updated and removed since it was measured come to more than 10% of those there were, its
-        recall is measured anew, on queries made from the items. If it has fallen below what was asked for, `stale` says
-        so, and what to do. That takes some milliseconds, here and in `repr`; no search waits for it.
+        Recall is measured again, on queries generated from the items, once the items added, updated and removed since
+        the last measurement exceed 10% of the items there were then. If recall has fallen below the target, `stale`
+        says so, and what to do. The measurement takes some milliseconds, here and in `repr`; searches never wait for
+        it.
 
         Examples
         --------
@@ -449,26 +536,26 @@ class Index:
         return replace(known.plan, stale=known.verdict) if known is not None else self._version.plan
 
     def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
-        """Select the method again without rebuilding.
+        """Select the search method again without rebuilding.
 
-        Measures the methods that the index is built for, and plans the fastest that reaches the recall with a
-        confidence of 95%: for every k, and where a query's best items are excluded.
+        Measures the methods that the index was built for, and chooses the fastest that reaches the target recall with
+        95% confidence: at every k, and also when a query's best items are excluded.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
-            User factors; up to 2,000 of them are used. None makes queries from the items: directions of two items, the
-            longer the likelier, with some noise, or mostly of one, evened out along the principal axes; the harder kind
-            decides.
+            User factors; up to 2,000 of them are used. None generates two kinds of queries from the items: noisy
+            mixtures of two items, and queries close to one item with the spread along the principal axes evened out.
+            Longer items are drawn more often. The harder kind decides.
         target_recall : float, default 0.95
             The share of the true top k to find, 0 to 1.
         k : int, default 10
-            The number of answers you ask for most. Measured beside 1, 10, 30, 100, 300 and 1,000.
+            The k you search with most often. Measured in addition to 1, 10, 30, 100, 300 and 1,000.
 
         Returns
         -------
         plan : Plan
-            What was chosen, with the recall achieved and its bound.
+            The chosen method, with its measured recall and the recall's lower bound.
 
         Examples
         --------
@@ -493,20 +580,22 @@ class Index:
         return plan
 
     def tune_from_traffic(self, n: int = 2_000, target_recall: float | None = None, k: int | None = None) -> None:
-        """Tune on the next queries that are searched for, which are your users as they come.
+        """Collect queries from live searches, then tune on them.
 
-        Keeps a copy of n queries, at most a quarter of them from one call of `search`; `search_all` is not counted.
-        When it has them, a thread in the background tunes, as `tune` does, and the plan changes; its reason then says
-        "from traffic". Until it is done, changes of the index wait, and searches go on. Then no more queries are kept.
+        Copies the next n queries, at most a quarter of them from any one call of `search`. Queries of `search_all` are
+        not collected. Once there are n, a background thread tunes as `tune` does and replaces the plan, whose reason
+        then says "from traffic". While it tunes, searches continue and changes to the index wait. No queries are
+        collected afterwards.
 
         Parameters
         ----------
         n : int, default 2000
-            How many queries to keep; more than 2,000 are no use. 0 stops, and forgets those it has.
+            How many queries to collect. More than 2,000 bring no benefit. 0 stops collecting and discards the queries
+            collected so far.
         target_recall : float, default None
-            The share of the true top k to find; None is that of the plan, or 0.95.
+            The share of the true top k to find. None uses the plan's target, or 0.95 if it has none.
         k : int, default None
-            As for `tune`; None is that of the plan.
+            As for `tune`. None uses the plan's k.
 
         Examples
         --------
@@ -531,14 +620,14 @@ class Index:
         self._traffic = Traffic(count, self.n_factors, target, wanted) if count else None
 
     def _keep(self, queries: ArrayLike) -> None:
-        """Keep queries that were answered, and tune once there are enough."""
+        """Collect answered queries, and start to tune once there are enough."""
         traffic = self._traffic
         if traffic is not None and traffic.offer(queries):
             self._traffic = None
             run_aside(functools.partial(self._tune_on, traffic))
 
     def _tune_on(self, traffic: Traffic) -> None:
-        """Tune on kept queries, unless there are no items any more, or the interpreter is about to end."""
+        """Tune on collected queries, unless no items are left or the interpreter is shutting down."""
         with self._writing, contextlib.suppress(Ending):
             version = self._version
             if version.n_live:
@@ -555,15 +644,15 @@ class Index:
         item_factors : array_like of shape (n, n_factors)
             Finite numbers.
         ids : array_like of shape (n,)
-            New ids of the same kind as those in the index.
+            New ids of the same type as those in the index.
         """
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = added(self._with_changed(len(checked)), factors, checked)
+            self._version = added(self._version, factors, checked)
 
     def update(self, item_factors: ArrayLike, ids: ArrayLike) -> None:
-        """Give items new factors. Ties are still broken by when an item was first added.
+        """Replace the factors of items. Ties are still broken by when an item was first added.
 
         Parameters
         ----------
@@ -575,7 +664,7 @@ class Index:
         factors = _checks.item_factors(item_factors, self.n_factors)
         checked = _checks.ids(ids, len(factors))
         with self._writing:
-            self._version = updated(self._with_changed(len(checked)), factors, checked)
+            self._version = updated(self._version, factors, checked)
 
     def remove(self, ids: ArrayLike) -> None:
         """Remove items; the next search no longer sees them.
@@ -587,17 +676,13 @@ class Index:
         """
         checked = _checks.ids(ids, None)
         with self._writing:
-            self._version = removed(self._with_changed(len(checked)), checked)
-
-    def _with_changed(self, n: int) -> Version:
-        """The version with so many more changed items to count."""
-        return replace(self._version, n_changed=self._version.n_changed + n)
+            self._version = removed(self._version, checked)
 
     def drift(self) -> Drift:
-        """How much the items that came or changed since the index was fitted look like those it was fitted to.
+        """Compare the items added or updated since the index was fitted with those it was fitted to.
 
-        Costs a look at these items and, with tiles, at some others. Where `needs_rebuild` is true, `rebuild` makes
-        searches fast again, and restores the recall of tile search; exact answers are right either way.
+        Reads the new items and, with tiles, a sample of the others. If `needs_rebuild` is true, `rebuild` makes
+        searches fast again and restores the recall of tile search. Exact answers are correct either way.
 
         Examples
         --------
@@ -612,16 +697,16 @@ class Index:
         return drift(self._version)
 
     def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
-        """Fit the index anew to the items it holds. Searches go on meanwhile; other changes wait.
+        """Fit the index again to the items it holds. Searches continue meanwhile; other changes wait.
 
-        Where `build` or `tune` measured how to answer, that is measured again, for the same recall.
+        If the plan was measured, by `build` or `tune`, it is measured again for the same target recall.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
             User factors to measure with, as for `tune`.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Examples
         --------
@@ -643,18 +728,19 @@ class Index:
             self._version = _ready(planned_again(fresh, asked))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the index to one file, whole or not at all.
+        """Write the index to one file, atomically.
 
-        Segments are merged in the file. Exact answers and `candidates` stay as they are. Where the index had been
-        changed, slots search, which rounds impacts segment by segment, may then choose a few other items, and tile
-        search with a reach below 1, as tiles of several segments become one.
+        Segments are merged in the file. Exact answers and `candidates` are the same after loading. If the index was
+        changed since it was built, two approximate methods may return a few different items after loading: slots
+        search, which rounds impacts per segment, and tile search with a reach below 1, because tiles of several
+        segments are merged.
 
         Parameters
         ----------
         path : str or path
-            Where to. A file already there stays unchanged until the new one is complete.
+            The file to write. An existing file stays unchanged until the new one is complete.
         overwrite : bool, default False
-            Whether to replace a file that stands there.
+            Whether to replace an existing file.
 
         Examples
         --------
@@ -673,15 +759,15 @@ class Index:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
-        """The index that `save` wrote; a damaged or foreign file is refused.
+        """Load an index that `save` wrote. A damaged file, or one of another kind, raises ValueError.
 
         Parameters
         ----------
         path : str or path
-            Where from.
+            The file to read.
         mmap : bool, default False
-            Leave the arrays in the file, to be read as they are needed and shared between processes. The file must then
-            stay as it is.
+            Whether to map the arrays into memory instead of reading them, so that processes share them. The file must
+            not be modified while it is mapped.
         """
         return cls(restore(*storage.read(Path(path), mmap=mmap), name=str(path)))
 
@@ -690,7 +776,7 @@ class Index:
 
     @property
     def ids(self) -> NDArray[Any]:
-        """Ids of the items, in the order in which they came; for reading only."""
+        """The item ids, in the order in which the items were added; read-only."""
         return self._version.ids
 
     @property
@@ -700,28 +786,28 @@ class Index:
 
     @property
     def tiles(self) -> LearnedTiles | None:
-        """The tiles that were learned, or None if there are none."""
+        """The parameters of the learned tiles, or None if there are none."""
         tiling = self._version.fitted.tiling
         return None if tiling is None else tiling.parameters
 
     @property
     def n_factors(self) -> int:
-        """How many coordinates a factor has."""
+        """The number of coordinates of a factor."""
         return self._version.fitted.n_factors
 
     @property
     def version(self) -> int:
-        """How many changes there have been."""
+        """The number of changes made so far."""
         return self._version.number
 
     @property
     def nbytes(self) -> int:
-        """Memory of all arrays, factors included."""
+        """The memory of all arrays in bytes, factors included."""
         return sum(self.memory.values())
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes of each part; exact search reads the codes, slots search the postings, tile search the tiles."""
+        """Bytes per part. Exact search reads the codes, slots search the postings, tile search the tiles."""
         return self._version.memory()
 
     def __len__(self) -> int:
@@ -731,7 +817,7 @@ class Index:
         return _checks.may_be_id(item_id) and bool((self._version.find(_checks.ids([item_id], 1)) >= 0).any())
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[np.float32]:
-        """Factors of items, by id or ids."""
+        """Return the factors of one id or of several."""
         single = np.ndim(ids) == 0
         version = self._version
         positions = version.positions_of(_checks.ids([ids] if single else ids, None, unique=False))
@@ -752,12 +838,12 @@ class Index:
 def exact_search(
     item_factors: ArrayLike, queries: ArrayLike, k: int = 10, *, threads: int | None = None
 ) -> SearchResult:
-    """The true top k of queries over items that are searched once; for more than once, build an `Index`.
+    """Find the true top k in a single call. To search the same items more than once, build an `Index`.
 
     Parameters
     ----------
     item_factors : array_like of shape (n_items, n_factors)
-        Finite numbers, at least one row. Ids are row numbers.
+        Finite numbers, at least one row. Ids are the row numbers.
     queries, k, threads
         As for `Index.search`.
 
@@ -771,7 +857,7 @@ def exact_search(
 
 
 def _tiles_of(method: object) -> LearnedTiles | None:
-    """The tiles that `build` learns for a method."""
+    """Return the tiles that `build` learns for a method."""
     if isinstance(method, LearnedTiles):
         return method
     if isinstance(method, str):
@@ -782,7 +868,7 @@ def _tiles_of(method: object) -> LearnedTiles | None:
 
 
 def short_form(method: Method | None, exact: bool) -> Method | None:
-    """The method that `exact` stands for."""
+    """Return the method to use, given the arguments `method` and `exact`."""
     _checks.true_or_false(exact, "exact")
     if exact and method is not None and not isinstance(method, Exact):
         raise ValueError(f"exact=True and method={method!r} contradict each other; pass one of them.")
@@ -790,7 +876,7 @@ def short_form(method: Method | None, exact: bool) -> Method | None:
 
 
 def _ready(version: Version) -> Version:
-    """A version whose engine is made, so that no search has to."""
+    """Create the engine of a version now, so that the first search need not."""
     version.engine  # noqa: B018
     return version
 
@@ -804,7 +890,7 @@ _indexes: "weakref.WeakSet[Index]" = weakref.WeakSet()
 
 
 def _release_locks() -> None:
-    """In a forked child no other thread is left that could be writing."""
+    """Replace all locks in a forked child, where the threads that may have held them do not exist."""
     for index in _indexes:
         index._writing = threading.Lock()
         if index._traffic is not None:

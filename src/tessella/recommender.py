@@ -1,4 +1,4 @@
-"""Recommender: the front door for users and items together, and Live, which exchanges a model for the next one."""
+"""`Recommender`, the entry point for users and items together, and `Live`, which swaps one model for the next."""
 
 import os
 import threading
@@ -37,9 +37,9 @@ from tessella.versions.fingerprint import fingerprint
 
 
 class Recommender:
-    """Users and items of one trained model, and what is known of them: recommends, and says why.
+    """The users and items of one trained model, with their metadata: recommends items and explains its choices.
 
-    Make one with `build`. Any number of threads may ask while one changes it; each answer sees one version.
+    Create one with `build`. Any number of threads can query it while another changes it; each answer sees one version.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Recommender:
 
     def __init__(self, edition: Edition) -> None:
         if not isinstance(edition, Edition):
-            raise TypeError("a Recommender is made by Recommender.build(item_factors) or Recommender.load(path).")
+            raise TypeError("create a Recommender with Recommender.build(item_factors) or Recommender.load(path).")
         self._edition = edition.ready()
         self._similar = Similar(edition.n_factors)
         self._writing = threading.Lock()
@@ -83,30 +83,30 @@ class Recommender:
         k: int = 10,
         threads: int | None = None,
     ) -> Self:
-        """A recommender of one trained model.
+        """Build a recommender from the factors of one trained model.
 
         Parameters
         ----------
         item_factors : array_like of shape (n_items, n_factors)
-            Finite numbers, at least one row; kept in float32.
+            Finite numbers, at least one row; stored as float32.
         user_factors : array_like of shape (n_users, n_factors) or (n_users, n_interests, n_factors), default None
-            Of the same training run. With several vectors a user, `recommend` takes the best or the sum over them;
-            fill up with vectors of zeros where a user has fewer. A memory map of float32 stays in its file.
+            Must come from the same training run. If each user has several vectors, `recommend` takes the best score
+            or the sum over them; pad users who have fewer vectors with zeros. A float32 memory map stays on disk.
         item_ids, user_ids : array_like, default None
-            Different whole numbers or texts; None numbers them from 0.
+            Unique integers or strings; None numbers them from 0.
         seen : sparse matrix of shape (n_users, n_items), or list of n_users sequences of ids, default None
-            What each user has met, which is not recommended again; in any form that `Index.search` takes as ``exclude``
-            for each query. Values of a matrix are how much, for folding in.
-        attributes : dict of columns, or table of pandas, polars or Arrow, default None
-            What is known of items, for `where` and `at_most`: texts, lists of texts or whole numbers, numbers, dates
-            and booleans; None where nothing is known. A column "title" is shown in tables.
-        signals : dict of columns of numbers, or table, default None
-            Numbers of items that `boosts` can add to scores, and `Decaying` times. Each is one more coordinate of the
-            items.
+            Items each user has already seen, which are not recommended again. Takes any per-query form of ``exclude``
+            in `Index.search`. The values of a matrix are weights for folding in.
+        attributes : dict of columns, or pandas, polars or Arrow table, default None
+            Item metadata for `where` and `at_most`: strings, lists of strings or integers, numbers, dates or booleans;
+            None marks a missing value. A column named "title" is shown in tables.
+        signals : dict of numeric columns, or table, default None
+            Item values that `boosts` can add to scores, as numbers or as `Decaying` times. Each signal adds one
+            coordinate to the items.
         method, schema, target_recall, k, threads
-            As for `Index.build`.
+            As in `Index.build`.
         queries : array_like of shape (n_queries, n_factors), default None
-            User factors to measure the plan with; None takes some of `user_factors`, if there are.
+            User factors to measure the plan with; None samples `user_factors`, if given.
 
         Examples
         --------
@@ -162,55 +162,59 @@ class Recommender:
         alpha: float = 1.0,
         threads: int | None = None,
     ) -> Recommendations:
-        """Recommend items to users, to vectors, or to somebody of whom only likes are known.
+        """Recommend items to known users, to vectors, or to someone of whom only the likes are known.
 
         Parameters
         ----------
         users : id, sequence of ids, or array of vectors, default None
-            Whole numbers or texts are ids of users. Vectors have shape (n_factors,), (n_users, n_factors), or
+            Integers or strings are user ids. Vectors have shape (n_factors,), (n_users, n_factors), or
             (n_users, n_interests, n_factors).
         k : int, default 10
-            How many items to return for each. Where there are fewer: id -1 (None for text ids) and score -inf.
+            How many items to return per user. If there are fewer, the rest have id -1 (None for string ids) and score
+            -inf.
         liked : sequence of item ids, mapping of ids to weights, or a list of these for each user, default None
-            Recommend to somebody who was not in training, by `fold_in`. With `users`, what they like now is added to
-            what they have seen.
+            Recommend to someone who was not in training, using `fold_in`. With `users`, these items are added to those
+            the users have seen.
         like, dislike : sequence of item ids, or a list of these for each query, default None
-            Recommend by the mean vector of some items, less that of others, where there is no user.
+            Recommend without a user: query with the mean vector of the items in `like` minus that of the items in
+            `dislike`.
         exclude_seen : bool, default True
-            Whether to leave out what users have seen, and items named in `liked`, `like` and `dislike`.
+            Whether to leave out items the users have seen, and items named in `liked`, `like` and `dislike`.
         where : dict, default None
-            A condition on the attributes of items, the same in Python and JSON, such as
+            A condition on item attributes, written alike in Python and JSON, such as
             ``{"genre": {"any": ["comedy", "drama"]}, "year": {"from": 1990}, "not": {"adult": True}}``.
         boosts : dict of weights by signal, default None
-            What to add to scores: the sum of weight x signal. A weight is one number, or one for each user.
+            Adds the sum of weight x signal to each score. A weight is one number, or one for each user.
         now : float, str, datetime or datetime64, default None
-            The moment for which decaying signals count; None is now. Pass one to ask the same again later. A number is
-            seconds since 1970, a text is like "2030-12-31T12:00", in UTC unless it says otherwise.
+            The time at which decaying signals are evaluated; None is the current time. Pass a fixed time to make a
+            request repeatable. A number is seconds since 1970; a string looks like "2030-12-31T12:00" and is UTC unless
+            it names a time zone.
         exclude, allow
-            As for `Index.search`, beside the rest: for all users or for each.
+            As in `Index.search`, for all users or for each, in addition to the other filters.
         after : str, default None
-            The `next` of the page before, to go on from there. Pages joined equal the long list in exact mode. If items
-            change between pages, nothing is shown twice: a page has the best of what was not shown, as items are now.
-            The page's `after_version` says which version the page before saw.
+            The `next` of the previous page; returns the page after it. With exact search, the pages add up to the long
+            list. If items change between pages, no item appears twice: each page holds the best items not shown yet, as
+            they are now. `after_version` of a page says which version the previous page saw.
         interests : "best" or "sum", default "best"
-            What counts of a user's several vectors for an item: its best score with any, or the sum. A vector of zeros
-            is none.
+            How to combine the scores of a user's several vectors: take the best, or their sum. Vectors of zeros are
+            ignored.
         variety : at_most(...), diversify(...) or None, default None
-            A rule that makes lists less alike. `at_most` gives the true top k under its rule, searching deeper where it
-            must; if there are not k such items, the list is short. Rules hold for all pages of a list together.
+            A rule that makes lists more varied. `at_most` gives the true top k under its rule and searches deeper where
+            necessary; if fewer than k items satisfy the rule, the list is short. A rule applies across all pages of a
+            list.
         method : Exact, Tiles, Slots or None, default None
             How to search. None follows `plan`.
         exact : bool, default False
-            Short for ``method=Exact()``: the answer is the true list.
+            Short for ``method=Exact()``: return the true top k.
         regularization, alpha : float
-            As for `fold_in`, for `liked`.
+            As in `fold_in`; used with `liked`.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
         found : Recommendations
-            ids, scores and more; unpacks as ids, scores, and prints as a table.
+            Ids, scores and more; unpacks as ``ids, scores`` and prints as a table.
 
         Examples
         --------
@@ -261,30 +265,30 @@ class Recommender:
         progress: bool | None = None,
         threads: int | None = None,
     ) -> Recommendations | None:
-        """Recommend to all users, a block at a time: what `recommend` gives, for as many as there are.
+        """Recommend items to all users, one block of users at a time.
 
-        The whole job sees the version of the recommender there is at the call. Beside what is returned, memory does not
-        grow with the number of users.
+        The lists are those that `recommend` returns. The whole job sees the version of the recommender at the time of
+        the call. Apart from the returned result, memory does not grow with the number of users.
 
         Parameters
         ----------
         k, exclude_seen, where, boosts, interests, variety, method, exact
-            As for `recommend`.
+            As in `recommend`.
         now : float, str, datetime or datetime64, default None
-            As for `recommend`, for the whole job. To resume a job with decaying signals, pass the same.
+            As in `recommend`, for the whole job. To resume a job with decaying signals, pass the same time again.
         exclude, allow
-            As for `recommend`, for all users or for each of them, in the order of `user_ids`.
+            As in `recommend`, for all users or for each, in the order of `user_ids`.
         out : path or callable, default None
-            Where answers go, as for `Index.search_all`: None returns them, a callable gets them block by block after
-            the number of the first user, and a path is a folder to make. After an interruption, repeat the call to
-            resume.
+            Where the lists go, as in `Index.search_all`. None returns them. A callable is called for each block with
+            the number of its first user and its lists. A path names a folder to create; after an interruption, repeat
+            the call to resume.
         overwrite, progress, threads
-            As for `Index.search_all`.
+            As in `Index.search_all`.
 
         Returns
         -------
         found : Recommendations, or None if `out` is a callable
-            A row for each user, in the order of `user_ids`; memory-mapped if `out` is a path.
+            One row per user, in the order of `user_ids`; memory-mapped if `out` is a path.
 
         Examples
         --------
@@ -347,18 +351,18 @@ class Recommender:
         regularization: float = 0.01,
         alpha: float = 1.0,
     ) -> Reason:
-        """Why an item is, or is not, recommended to somebody.
+        """Explain why an item is, or is not, recommended to a user.
 
         Parameters
         ----------
         users : id or vector, default None
-            One user, as for `recommend`.
+            One user, as in `recommend`.
         item : int or str
-            The item.
+            The id of the item.
         k, liked, like, dislike, exclude_seen, where, boosts, now, exclude, allow, after
-            As for `recommend`.
+            As in `recommend`.
         interests, variety, method, exact, regularization, alpha
-            As for `recommend`.
+            As in `recommend`.
 
         Examples
         --------
@@ -368,15 +372,15 @@ class Recommender:
         >>> model = ts.Recommender.build(items, [[2.0, 1.0]], seen=[[2]], attributes=titles)
         >>> print(model.explain(0, item=0))
         'Alien' (0) scores 2.
-        A search for 10 (exact) returns it as number 1.
-        Of what the user has seen or named, most like it by cosine: 'Cube' (2) (0.71).
+        A search for the top 10 (exact) returns it at rank 1.
+        Most similar items the user has seen or named, by cosine: 'Cube' (2) (0.71).
         >>> print(model.explain(0, item=2))
         'Cube' (2) scores 3.
-        It is left out: the user has seen it, or named it.
-        >>> alike = ts.Recommender.build([[3.0], [2.0], [1.0]], attributes={"genre": ["comedy", "comedy", "drama"]})
-        >>> print(alike.explain([1.0], item=1, k=2, variety=ts.at_most(1, per="genre")))
+        It is filtered out: the user has seen or named it.
+        >>> films = ts.Recommender.build([[3.0], [2.0], [1.0]], attributes={"genre": ["comedy", "comedy", "drama"]})
+        >>> print(films.explain([1.0], item=1, k=2, variety=ts.at_most(1, per="genre")))
         Item 1 scores 2.
-        at_most(1, per='genre') leaves it out: 'comedy' is used up by item 0.
+        at_most(1, per='genre') filters it out: 'comedy' is already taken by item 0.
         """
         edition = self._edition
         if item is None:
@@ -409,25 +413,25 @@ class Recommender:
         exact: bool = False,
         threads: int | None = None,
     ) -> Recommendations:
-        """Find the items most like each of some items, themselves left out.
+        """Find the items most similar to each given item; an item is not listed as similar to itself.
 
         Parameters
         ----------
         items : id, or sequence of ids
-            Items that are there.
+            Ids of existing items.
         k : int, default 10
             How many items to return for each.
         metric : "cosine" or "inner product", default "cosine"
-            Cosine has an index of unit factors, made on first use and again after changes; `memory` has its size.
-            Inner products favour long factors, so what is popular.
+            Cosine uses an index of unit factors, which is built on first use and updated after changes; `memory` lists
+            its size. The inner product favours long factors, and so popular items.
         where
-            As for `recommend`.
+            As in `recommend`.
         exclude, allow
-            As for `Index.search`, in any form but a prepared filter.
+            As in `Index.search`, in any form except a prepared filter.
         exact : bool, default False
-            Whether answers must be the true top k.
+            Whether to return the true top k.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Examples
         --------
@@ -460,26 +464,26 @@ class Recommender:
     def fold_in(
         self, items: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
     ) -> NDArray[np.float32]:
-        """The vector of somebody who was not in training, from the items liked.
+        """Compute the vector of a user who was not in training, from the items they liked.
 
-        One least-squares step, as implicit's `recalculate_user` takes it. For a model trained by ALS with the same
-        `regularization` and `alpha` it is the vector that training would give next. For other models it is a ridge
-        approximation: the direction is sensible, the length is not that of trained users.
+        Takes one least-squares step, like implicit's `recalculate_user`. For an ALS model trained with the same
+        `regularization` and `alpha`, the result is the vector that training would compute next. For other models it is
+        a ridge approximation: the direction is sensible, but the length differs from that of trained users.
 
         Parameters
         ----------
-        items : sequence of ids, mapping of ids to weights, or a list of these for several people
-            What was liked, each item once.
+        items : sequence of ids, mapping of ids to weights, or a list of these for several users
+            The liked items, each at most once per user.
         weights : array_like of shape (n,), default None
-            How much, for one sequence of ids; None is 1. A negative weight is a dislike.
+            How strongly each item was liked, for a single sequence of ids; None is 1. A negative weight is a dislike.
         regularization : float, default 0.01
-            What is added to the diagonal. Larger values give shorter vectors, nearer to what everybody likes.
+            Added to the diagonal. Larger values give shorter vectors, closer to what everyone likes.
         alpha : float, default 1.0
-            What weights are multiplied by. Larger values follow the likes more closely.
+            Multiplies the weights. Larger values follow the likes more closely.
 
         Returns
         -------
-        vector : ndarray of float32, shape (n_factors,), or (n, n_factors) for several people
+        vector : ndarray of float32, shape (n_factors,), or (n, n_factors) for several users
 
         Examples
         --------
@@ -492,7 +496,9 @@ class Recommender:
         lists, single = item_lists(items, "items")
         if weights is not None:
             if not single or lists[0][1] is not None:
-                raise ValueError("weights go with one sequence of ids; pass mappings of ids to weights for several.")
+                raise ValueError(
+                    "weights needs a single sequence of ids; otherwise, pass mappings of ids to weights as items."
+                )
             lists = [(lists[0][0], np.asarray(weights))]
         vectors = [edition.fold_in(ids, own, regularization, alpha) for ids, own in lists]
         return vectors[0] if single else np.stack(vectors)
@@ -500,14 +506,14 @@ class Recommender:
     def fold_in_item(
         self, users: Any, weights: ArrayLike | None = None, *, regularization: float = 0.01, alpha: float = 1.0
     ) -> NDArray[np.float32]:
-        """The factor of a new item, from the users who liked it: what `fold_in` is for users.
+        """Compute the factor of a new item from the users who liked it.
 
         Parameters
         ----------
         users : sequence of ids
-            Who liked it, each user once.
+            The users who liked the item, each at most once.
         weights, regularization, alpha
-            As for `fold_in`.
+            As in `fold_in`.
 
         Examples
         --------
@@ -518,34 +524,34 @@ class Recommender:
         known = self._edition.known_users()
         ids = item_ids(users, "users")
         if not len(ids):
-            raise ValueError("nobody liked the item, but at least 1 user is needed to fold it in.")
+            raise ValueError("users is empty, but folding in an item needs at least 1 user who liked it.")
         return fold_in(
             known.factors_of(known.rows_of(ids)), weights, known.gram, regularization=regularization, alpha=alpha
         )
 
     def tune(self, queries: ArrayLike | None = None, target_recall: float = 0.95, k: int = 10) -> Plan:
-        """Select the method again without rebuilding: as `Index.tune`, measured with users unless queries are passed.
+        """Select the search method again without rebuilding, as `Index.tune` does.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
-            Vectors to measure with; None takes some of the users, or makes some from the items.
+            Vectors to measure with; None samples the users or, if there are none, generates queries from the items.
         target_recall, k
-            As for `Index.tune`.
+            As in `Index.tune`.
         """
         with self._writing:
             self._swap(self._edition.tuned(queries, target_recall, k))
             return self._edition.version.plan
 
     def rebuild(self, *, queries: ArrayLike | None = None, threads: int | None = None) -> None:
-        """Fit index and signals anew to the items there are. Answers go on meanwhile; other changes wait.
+        """Refit the index and the signals to the current items. Queries are served meanwhile; other changes wait.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors), default None
-            As for `tune`.
+            As in `tune`.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
         """
         with self._writing:
             self._swap(self._edition.rebuilt(queries, threads))
@@ -553,16 +559,16 @@ class Recommender:
     def add_items(
         self, item_factors: ArrayLike, ids: ArrayLike, *, attributes: Any = None, signals: Any = None
     ) -> None:
-        """Add items; the next answer sees them.
+        """Add items. The next query sees them.
 
         Parameters
         ----------
         item_factors : array_like of shape (n, n_factors)
-            Finite numbers, of the same model: by `fold_in_item` for instance.
+            Finite numbers from the same model; `fold_in_item` can compute them.
         ids : array_like of shape (n,)
-            New ids of the same kind as those of the items there are.
+            New ids, of the same type as those of the existing items.
         attributes, signals
-            As for `build`, of the new items; needed if the recommender has them.
+            As in `build`, for the new items; required if the recommender has them.
         """
         with self._writing:
             self._swap(self._edition.with_items(item_factors, ids, attributes, signals))
@@ -575,11 +581,11 @@ class Recommender:
         Parameters
         ----------
         item_factors : array_like of shape (n, n_factors), or None
-            Finite numbers; None leaves them as they are.
+            Finite numbers; None keeps the current factors.
         ids : array_like of shape (n,)
-            Ids of items that are there.
+            Ids of existing items.
         attributes, signals
-            As for `build`, of these items: all columns or some. What is not given stays as it is.
+            As in `build`, for these items: all columns or some. Columns not given keep their values.
 
         Examples
         --------
@@ -594,27 +600,27 @@ class Recommender:
             self._swap(self._edition.with_updates(item_factors, ids, attributes, signals))
 
     def remove_items(self, ids: ArrayLike) -> None:
-        """Remove items; the next answer no longer sees them. Who has seen them is kept, in case they come back.
+        """Remove items. The next query no longer sees them. Who has seen them is kept, in case they come back.
 
         Parameters
         ----------
         ids : array_like of shape (n,)
-            Ids of items that are there.
+            Ids of existing items.
         """
         with self._writing:
             self._swap(self._edition.without_items(ids))
 
     def add_users(self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None) -> None:
-        """Add users. Costs a copy of the arrays of all users, so add many at once.
+        """Add users. This copies the arrays of all users, so add many at once.
 
         Parameters
         ----------
         user_factors : array_like of shape (n, n_factors), or None
-            Of the same model, by `fold_in` for instance; None if users have no factors.
+            Finite numbers from the same model; `fold_in` can compute them. None if users have no factors.
         ids : array_like of shape (n,)
-            New ids of the same kind as those of the users there are.
-        seen : as for `build`, default None
-            What they have seen.
+            New ids, of the same type as those of the existing users.
+        seen : as in `build`, default None
+            The items they have seen.
         """
         with self._writing:
             edition = self._edition
@@ -627,16 +633,16 @@ class Recommender:
             self._swap(edition.with_users(users.added(edition.version, new, factors, lists)))
 
     def update_users(self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None) -> None:
-        """Give users new factors, or other items that they have seen. Costs a copy of the arrays of all users.
+        """Give users new factors, or replace the items they have seen. This copies the arrays of all users.
 
         Parameters
         ----------
         user_factors : array_like of shape (n, n_factors), or None
-            None leaves them as they are.
+            Finite numbers; None keeps the current factors.
         ids : array_like of shape (n,)
-            Ids of users that are there.
-        seen : as for `build`, default None
-            All that they have seen; None leaves it as it is.
+            Ids of existing users.
+        seen : as in `build`, default None
+            All items they have seen; None keeps the current ones.
         """
         with self._writing:
             edition = self._edition
@@ -648,12 +654,12 @@ class Recommender:
             self._swap(edition.with_users(users.updated(edition.version, rows, factors, lists)))
 
     def remove_users(self, ids: ArrayLike) -> None:
-        """Remove users. Costs a copy of the arrays of all users.
+        """Remove users. This copies the arrays of all remaining users.
 
         Parameters
         ----------
         ids : array_like of shape (n,)
-            Ids of users that are there.
+            Ids of existing users.
         """
         with self._writing:
             edition = self._edition
@@ -661,18 +667,18 @@ class Recommender:
             self._swap(edition.with_users(users.removed(users.rows_of(_checks.ids(ids, None)))))
 
     def _swap(self, after: Edition) -> None:
-        """Let the next edition answer from now on."""
+        """Answer from the next edition from now on."""
         self._edition = after.ready()
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write everything to one file, whole or not at all.
+        """Write the recommender to one file, atomically.
 
         Parameters
         ----------
         path : str or path
-            Where to. A file already there stays unchanged until the new one is complete.
+            The file to write. An existing file stays unchanged until the new one is complete.
         overwrite : bool, default False
-            Whether to replace a file that stands there.
+            Whether to replace an existing file.
 
         Examples
         --------
@@ -691,15 +697,15 @@ class Recommender:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
-        """The recommender that `save` wrote; a damaged or foreign file is refused.
+        """Load a recommender that `save` wrote. A damaged file, or one of another kind, is refused.
 
         Parameters
         ----------
         path : str or path
-            Where from.
+            The file to read.
         mmap : bool, default False
-            Leave the arrays in the file, to be read as they are needed and shared between processes. The file must then
-            stay as it is.
+            Whether to memory-map the arrays: they are read on demand and shared between processes. The file must then
+            not be changed.
         """
         return cls(unpacked(*storage.read(Path(path), mmap=mmap), name=str(path)))
 
@@ -708,43 +714,43 @@ class Recommender:
 
     @property
     def index(self) -> Index:
-        """The items as they are now, to search by hand. It does not follow the recommender, nor the other way round."""
+        """An index of the current items, to search directly. Later changes to either do not affect the other."""
         return Index(self._edition.version)
 
     @property
     def plan(self) -> Plan:
-        """How searches answer unless they say otherwise, and why: as `Index.plan`."""
+        """How searches run by default, and why; see `Index.plan`."""
         return self.index.plan
 
     @property
     def generation(self) -> str:
-        """Which model this is: the same text after changes, `save` and `load`, another for other factors."""
+        """An identifier of the model. Changes, `save` and `load` keep it; a model with other factors has another."""
         return self._edition.generation
 
     @property
     def version(self) -> int:
-        """How many changes there have been."""
+        """The number of changes made so far."""
         return self._edition.number
 
     @property
     def n_factors(self) -> int:
-        """How many coordinates a factor has."""
+        """The number of coordinates of a factor."""
         return self._edition.n_factors
 
     @property
     def item_ids(self) -> NDArray[Any]:
-        """Ids of the items, in the order in which they came; for reading only."""
+        """The ids of the items, in the order in which they were added; read-only."""
         return self._edition.version.ids
 
     @property
     def user_ids(self) -> NDArray[Any]:
-        """Ids of the users, in the order in which they came; for reading only."""
+        """The ids of the users, in the order in which they were added; read-only."""
         users = self._edition.users
         return np.zeros(0, np.int64) if users is None else users.ids
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes of each part."""
+        """The size of each part in bytes."""
         users = self._edition.users
         parts = {
             "users": users,
@@ -757,18 +763,18 @@ class Recommender:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all arrays."""
+        """The size of all arrays in bytes."""
         return sum(self.memory.values())
 
     def _facts(self) -> dict[str, str]:
-        """What it holds, in words."""
+        """Return what the recommender holds, by name, for display."""
         edition = self._edition
         users = edition.users
         facts = {"items": f"{edition.version.n_live:,}", "factors": f"{edition.n_factors}"}
         if users is not None:
             facts["users"] = f"{len(users):,}"
             if users.n_interests > 1:
-                facts["interests"] = f"{users.n_interests} a user"
+                facts["interests"] = f"{users.n_interests} per user"
             if users.seen is not None:
                 facts["seen"] = f"{users.seen.n_entries:,} items"
         if edition.attributes is not None:
@@ -793,15 +799,16 @@ class Recommender:
 
 
 class Live:
-    """Holds the recommender that answers now, and exchanges it for the next one at once.
+    """Holds the current recommender and swaps it atomically for the next one.
 
-    Any answer comes from one of them, and says from which by its `generation`. Answers under way stay with the one they
-    began with. A cursor belongs to its generation, so after a swap a list begins anew.
+    Each answer comes from a single recommender, named by its `generation`. A query that is running during a swap
+    finishes with the recommender it started with. A cursor belongs to one generation, so after a swap, paging starts
+    over.
 
     Parameters
     ----------
     recommender : Recommender
-        The first one.
+        The first recommender.
 
     Examples
     --------
@@ -821,20 +828,20 @@ class Live:
 
     @property
     def current(self) -> Recommender:
-        """The one that answers now. Take it once for what belongs together, such as `fold_in` and `recommend`."""
+        """The current recommender. Keep a reference for a series of calls, such as `fold_in` and then `recommend`."""
         return self._current
 
     def recommend(self, *args: Any, **options: Any) -> Recommendations:
-        """What `current.recommend` gives."""
+        """Return the result of `current.recommend`, which takes these arguments."""
         return self._current.recommend(*args, **options)
 
     def swap(self, recommender: Recommender) -> Recommender:
-        """Let another one answer from now on; the one before comes back.
+        """Replace the current recommender and return the previous one.
 
         Parameters
         ----------
         recommender : Recommender
-            The next one, ready: built or loaded before.
+            The next recommender, already built or loaded.
         """
         new = _recommender(recommender)
         with self._swapping:
@@ -847,12 +854,12 @@ class Live:
 
 def _recommender(given: object) -> Recommender:
     if not isinstance(given, Recommender):
-        raise TypeError(f"recommender is a {type(given).__name__}, but must be a tessella.Recommender.")
+        raise TypeError(f"recommender must be a tessella.Recommender, not {type(given).__name__}.")
     return given
 
 
 def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchResult) -> Recommendations:
-    """Answers, with what is needed to show them and to go on from them."""
+    """Return answers with the titles and the cursor needed to show them and to continue from them."""
 
     def next_page(page: SearchResult) -> str:
         asked = who.digest() if cursor is None else cursor.asked
@@ -866,7 +873,7 @@ def _shown(edition: Edition, who: Asked, cursor: Cursor | None, found: SearchRes
 
 
 def _cursor(edition: Edition, who: Asked, after: str | None) -> Cursor | None:
-    """The page to go on from, if it is of the same model and question."""
+    """Decode the cursor of the previous page; refuse one from another model or another request."""
     if after is None:
         return None
     cursor = Cursor.of(after)
@@ -875,10 +882,10 @@ def _cursor(edition: Edition, who: Asked, after: str | None) -> Cursor | None:
 
 
 def _some(given: ArrayLike, n_factors: int) -> NDArray[Any] | None:
-    """Vectors of some users, spread over all of them, to measure with."""
+    """Sample vectors, evenly spaced over all users, to measure with."""
     array = _checks.numbers(given, "user_factors")
     if array.ndim not in (2, 3) or not array.size or array.shape[-1] != n_factors:
-        return None  # refused later, in a sentence of its own
+        return None  # refused later, with a message of its own
     return some_vectors(array)
 
 
@@ -900,7 +907,7 @@ _recommenders: "weakref.WeakSet[Recommender]" = weakref.WeakSet()
 
 
 def _release_locks() -> None:
-    """In a forked child no other thread is left that could be writing."""
+    """Replace the locks in a forked child, where no other thread is left that could hold them."""
     for recommender in _recommenders:
         recommender._writing = threading.Lock()
 

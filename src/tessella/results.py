@@ -12,20 +12,20 @@ _SLOTS_SHOWN = 10
 
 
 class SearchResult:
-    """The answers to queries, best first; a single query gives arrays of one dimension less.
+    """The answers to queries, best first. For a single query, arrays have one dimension less.
 
     Unpacks as ``ids, scores``.
 
     Attributes
     ----------
     ids : ndarray of shape (n_queries, k)
-        Ids of items. Where fewer than k items answer a query: -1, or None for text ids.
+        Item ids. Missing answers are -1, or None for string ids.
     scores : ndarray of float32, shape (n_queries, k)
-        Inner products of the factors as given; -inf where there is no item.
+        Inner products of the factors as given; -inf for missing answers.
     n_scored : ndarray of int64, shape (n_queries,)
-        Items scored for each query, including excluded ones that were scored before the filter was read.
+        How many items were scored for each query, including excluded ones that were scored before the filter applied.
     certified : ndarray of bool, shape (n_queries,)
-        Whether the answer is certified to be the true top k.
+        Whether the answer is proven to be the true top k.
 
     Examples
     --------
@@ -73,29 +73,30 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Drift:
-    """How much new items look like those an index was fitted to.
+    """How new items compare with those that an index was fitted to.
 
     Attributes
     ----------
     n_new : int
-        Items that came or changed since.
+        Items added or updated since the index was fitted.
     n_items : int
         All items.
     scale_ratio : float
-        Root-mean-square length of new items over that of the fitted ones.
+        Root-mean-square length of the new items divided by that of the fitted ones.
     likeness : float
-        Share of their squared length that new items have where the fitted ones had it, axis by axis: 1 is alike.
+        How well the new items' squared length, split up by principal axis, agrees with that of the fitted ones; 1 means
+        the same split.
     needs_rebuild : bool
-        Whether there are at least 100 new items, and they are more than twice as long or as short, have a likeness
-        below 0.8, or do not fit the tiles: their tile distance is above 1.3, so that tile search gets slow or misses
-        more; `n_long` is above twice the square root of the number of items; or fewer than 100 of the items that tiles
-        were learned from are left to compare with.
+        Whether there are at least 100 new items and one of these holds: they are more than twice or less than half as
+        long; their likeness is below 0.8; their tile distance is above 1.3, which makes tile search slow or less
+        complete; `n_long` exceeds twice the square root of the number of items; or fewer than 100 of the items that the
+        tiles were learned from are left to compare with.
     tile_distance : float or None
-        Root-mean-square distance of new items from the centres of their tiles over that of the fitted ones, on up to
-        4,096 of both, those of `n_long` aside. None without tiles, with fewer than 16 items to a tile, and where there
-        is nothing to compare.
+        Root-mean-square distance of new items from the centres of their tiles, divided by that of the fitted ones. Uses
+        up to 4,096 of each and leaves out the items counted in `n_long`. None without tiles, with fewer than 16 items
+        per tile, or if there is nothing to compare.
     n_long : int
-        New items so long that every query looks at them; 0 without tiles.
+        New items that are so long that every query reads them; 0 without tiles.
     """
 
     n_new: int
@@ -107,12 +108,12 @@ class Drift:
     n_long: int = 0
 
     def __str__(self) -> str:
-        advice = "they look different: rebuild()" if self.needs_rebuild else "no need to rebuild"
+        advice = "they look different, so call rebuild()" if self.needs_rebuild else "no need to rebuild"
         tiles = "" if self.tile_distance is None else f", {self.tile_distance:.2f} times as far from their tiles"
         long = f", {self.n_long:,} of them in the tile of long items" if self.n_long else ""
         return (
-            f"{self.n_new:,} of {self.n_items:,} items are new, {self.scale_ratio:.2f} times as long as the fitted "
-            f"ones and {self.likeness:.0%} alike{tiles}{long}: {advice}."
+            f"{self.n_new:,} of {self.n_items:,} items are new: {self.scale_ratio:.2f} times as long as the fitted "
+            f"ones, {self.likeness:.0%} alike{tiles}{long}; {advice}."
         )
 
 
@@ -126,60 +127,60 @@ class SharedSlot(NamedTuple):
 
 
 class TileBound(NamedTuple):
-    """What tile search believes of the tile of an item, for one query."""
+    """The bound that tile search uses for the tile of an item, for one query."""
 
     centre_score: float  # the centre's inner product with the query
-    spread: float  # the tile's radius times the query's length: no item scores more than both together
-    reach: float  # the share of the spread that the search believes in
+    spread: float  # the tile's radius times the query's length; no item scores above centre_score + spread
+    reach: float  # the share of the spread that the search counts on
 
     @property
     def believed(self) -> float:
-        """The score that no item of the tile is believed to exceed."""
+        """The score that the search assumes no item of the tile to exceed."""
         return self.centre_score + self.reach * self.spread
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a search did, or did not, return an item. Prints well, in a terminal and in a notebook.
+    """Why a search returned an item, or why it did not. Readable when printed, and in a notebook.
 
     Attributes
     ----------
     item_id : int or str
-        The item.
+        The item's id.
     n_items : int
         Items in the index.
     score : float
-        Its inner product with the query.
+        The item's inner product with the query.
     rank : int
-        Its number among all items by score, from 1.
+        The item's rank by score among all items, from 1.
     k : int
-        How many answers the search gave, at most.
+        The largest number of answers the search could return.
     method : str
-        How it searched.
+        The search method.
     place : int or None
-        The item's number among the answers, from 1; None if it is not one.
+        The item's rank among the answers, from 1; None if it is not one of them.
     left_out_by : "exclude", "allow" or None
-        The filter that does not let it answer.
+        The argument that filters the item out.
     n_left : int
-        Items that may answer.
+        Items that pass the filters.
     rank_left : int or None
-        Its number among these by score, from 1; None if it may not answer.
+        The item's rank by score among these, from 1; None if it does not pass.
     last_score : float
-        The score of the last answer; -inf where there are fewer than k.
+        The score of the last answer; -inf if there are fewer than k answers.
     tile : TileBound or None
-        What tile search believes of the item's tile, the more promising one if it is in two. None for other methods,
-        and for the longest items, which every query looks at.
+        The bound that tile search uses for the item's tile; the higher one if the item is in two tiles. None for other
+        methods, and for the longest items, which every query reads.
     query_slots, item_slots : tuple of int
-        Slots of both, ascending; an item's only where it reaches the threshold.
+        Slots of the query and of the item, ascending. An item has slots only for coordinates that reach the threshold.
     used_slots : int
-        How many of the query's slots slots search uses, the heaviest.
+        How many of the query's slots are used by slots search; it uses those with the largest values.
     shared : tuple of SharedSlot
-        Used slots that the item has, too.
+        Used slots that the item has too.
     partial_score : float
-        What they add up to.
+        The sum of their products.
     candidate_rank : int or None
-        The item's number by partial score among those that may answer, as slots search sees it; None if it is passed
-        over.
+        The item's rank by partial score, as slots search computes it, among the items that pass the filters; None if
+        slots search does not consider it.
     budget : int
         How many items slots search scores.
     """
@@ -216,18 +217,18 @@ class Explanation:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """How good the item is, what the search made of it, and why, in words."""
-        worth = f"Item {self.item_id!r} scores {self.score:.6g} and is number {self.rank:,} of {self.n_items:,}"
+        """The item's rank, what the search did with it, and why, in words."""
+        worth = f"Item {self.item_id!r} scores {self.score:.6g} and ranks {self.rank:,} of {self.n_items:,}"
         if self.rank_left is not None and self.n_left < self.n_items:
-            worth += f", and number {self.rank_left:,} of the {self.n_left:,} that may answer"
-        search = f"A search for {self.k:,} ({self.method})"
+            worth += f", and {self.rank_left:,} of the {self.n_left:,} that pass the filter"
+        search = f"A search for the top {self.k:,} ({self.method})"
         if self.place is not None:
-            said = f"{search} returns it as number {self.place:,}."
+            said = f"{search} returns it at rank {self.place:,}."
         elif self.left_out_by is not None:
-            named = "exclude names it" if self.left_out_by == "exclude" else "it is not among what allow lets through"
-            said = f"{search} leaves it out: {named}."
+            named = "it is in exclude" if self.left_out_by == "exclude" else "it is not in allow"
+            said = f"{search} filters it out: {named}."
         elif self.rank_left is not None and self.rank_left > self.k:
-            said = f"{search} has no room for it: k of at least {self.rank_left:,} is needed."
+            said = f"{search} does not reach it: that needs a k of at least {self.rank_left:,}."
         else:
             said = f"{search} misses it{self._missed_by_tiles()}."
         return (f"{worth}.", said, self._by_slots()) if self._slotted else (f"{worth}.", said)
@@ -241,31 +242,31 @@ class Explanation:
         if self.tile is None:
             return ""
         if self.tile.believed >= self.last_score:
-            return ": bounds inside its tile are believed too far; a larger reach finds it"
+            return ": bounds inside its tile are too low at this reach; a larger reach finds it"
         needed = (self.score - self.tile.centre_score) / self.tile.spread if self.tile.spread > 0 else 1.0
         return (
-            f": nothing in its tile is believed to score above {self.tile.believed:.6g}, and the last answer scores "
-            f"{self.last_score:.6g}, so the tile was not visited; it is with a reach of {min(needed, 1.0):.3f} or more"
+            f": at this reach its tile is bounded by {self.tile.believed:.6g} and the last answer scores "
+            f"{self.last_score:.6g}, so the tile is not visited; a reach of {min(needed, 1.0):.3f} or more visits it"
         )
 
     def _by_slots(self) -> str:
-        """What slots search makes of the item."""
+        """What slots search does with the item."""
         if not self.item_slots:
-            return "No coordinate of it reaches the threshold, so it has no slots, and slots search passes it over."
+            return "None of its coordinates reaches the threshold, so it has no slots and slots search cannot find it."
         if not self.shared:
-            return f"It shares none of the query's {self.used_slots} heaviest slots, so slots search passes it over."
+            return f"It shares none of the query's {self.used_slots} heaviest slots, so slots search cannot find it."
         if self.candidate_rank is None:
-            return "Slots search passes it over: it may not answer, or the slots it shares add nothing worth having."
+            return "Slots search skips it: it is filtered out, shares too few slots, or has no positive partial score."
         place = (
-            f"It shares {len(self.shared)} of the query's {self.used_slots} heaviest slots, which add up to "
-            f"{self.partial_score:.6g} and make it number {self.candidate_rank:,} of the candidates: "
+            f"It shares {len(self.shared)} of the query's {self.used_slots} heaviest slots, whose products add up to "
+            f"{self.partial_score:.6g}, and ranks {self.candidate_rank:,} among the candidates: "
         )
         if self.found_by_slots:
             return f"{place}slots search scores it within a budget of {self.budget:,}."
         return f"{place}beyond a budget of {self.budget:,}; slots search scores it with budget={self.candidate_rank}."
 
     def _table(self) -> tuple[list[tuple[str, ...]], int]:
-        """The shared slots that add most, and how many more there are."""
+        """The shared slots with the largest products, and how many more there are."""
         heaviest = sorted(self.shared, key=lambda slot: -abs(slot.product))
         rows: list[tuple[str, ...]] = [
             (str(at.slot), f"{at.query_value:.4g}", f"{at.item_value:.4g}", f"{at.product:.4g}")

@@ -59,7 +59,7 @@ def test_catalogue(page, movies, accessible, picture):
     assert "kB" in figures.inner_text()
     assert page.locator("#generation").input_value() == "autumn"
     assert page.locator("#version").inner_text() == f"version {stats['version']}"
-    page.get_by_text("Nobody asks yet").wait_for()
+    page.get_by_text("No user selected").wait_for()
     accessible(page)
     picture(page, "empty", "390-dark")
 
@@ -73,8 +73,8 @@ def test_a_user_by_id(page, movies, accessible):
     assert "user=17" in page.url
     page.reload()
     settle(page, listed(movies, user=17))
-    page.get_by_label("Ask for nobody").click()
-    page.get_by_text("Nobody asks yet").wait_for()
+    page.get_by_label("Clear user").click()
+    page.get_by_text("No user selected").wait_for()
     page.get_by_role("button", name=re.compile("^User 2 ")).click()
     settle(page, listed(movies, user=2))
     accessible(page)
@@ -82,7 +82,7 @@ def test_a_user_by_id(page, movies, accessible):
 
 def test_suggestions_by_keyboard(page, movies):
     page.goto(movies.address)
-    page.get_by_text("Nobody asks yet").wait_for()
+    page.get_by_text("No user selected").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("59")
     page.get_by_role("option", name="590").wait_for()
@@ -109,7 +109,7 @@ def test_somebody_new_by_likes(page, movies, accessible, picture):
     accessible(page)
     picture(page, "likes", "1440-dark")
     page.get_by_text("Clear all").click()
-    page.get_by_text("Nobody asks yet").wait_for()
+    page.get_by_text("No user selected").wait_for()
 
 
 def test_why(page, movies, accessible, picture):
@@ -159,7 +159,7 @@ def test_filters(page, movies, accessible, picture):
     accessible(page)
     picture(page, "filters", "390-light", "1440-light")
     label(page, "Year from").fill("3000")
-    page.get_by_text("No item is left").wait_for()
+    page.get_by_text("No items left").wait_for()
     label(page, "Year from").fill("")
     page.get_by_role("button", name=re.compile("^Drama ")).click()
     settle(page, listed(movies, user=17, where={"genres": ["Comedy"]}))
@@ -190,11 +190,11 @@ def test_boosts_change_the_list_as_they_move(page, movies, accessible):
     settle(page, plain)
 
 
-def test_how_much_was_never_looked_at(page, movies):
+def test_how_many_items_were_never_scored(page, movies):
     page.goto(f"{movies.address}/#user=17")
     (answer,) = movies.ask("POST", "/v1/recommend", {"user": 17})["lists"]
     never = 3000 - answer["scored"]
-    page.get_by_text(f"{never:,} of 3,000 items were never looked at for this list.").wait_for()
+    page.get_by_text(f"{never:,} of 3,000 items were never scored for this list.").wait_for()
     sample = movies.ask("GET", "/v1/scored?sample=200&k=10")
     picture = page.locator("#looked svg")
     picture.wait_for()
@@ -210,7 +210,7 @@ def test_two_generations(page, movies, accessible, picture):
     settle(page, listed(movies, user=17), ".two > :first-child")
     settle(page, listed(movies, user=17, generation="spring"), ".two > :last-child")
     common = set(shown(page, ".two > :first-child")) & set(shown(page, ".two > :last-child"))
-    assert page.locator("#facts").inner_text().startswith(f"{len(common)} items of 10 in both lists")
+    assert page.locator("#facts").inner_text().startswith(f"{len(common)} of 10 items in both lists")
     accessible(page)
     picture(page, "compare", "390-light", "1440-dark")
     page.locator("#other").select_option("")
@@ -235,12 +235,12 @@ def test_add_change_and_remove_an_item(page, writable, accessible, picture):
     page.get_by_role("button", name="Add an item").click()
     label(page, "Id").fill("9000001")
     label(page, "Title").fill("A film for user 17")
-    label(page, "Genres, with commas").fill("Comedy, Drama")
+    label(page, "Genres (comma-separated)").fill("Comedy, Drama")
     label(page, "Year").fill("2026")
     best = page.locator("#lists .row .name button").nth(2).inner_text()
-    label(page, "Items that it is like").locator("visible=true").first.fill(best)
+    label(page, "Similar items").locator("visible=true").first.fill(best)
     page.locator("dialog").get_by_role("option", name=best).first.click()
-    page.get_by_label(f"Take away {best}").wait_for()
+    page.locator("dialog").get_by_label(f"Remove {best}").wait_for()
     accessible(page)
     picture(page, "add", "390-dark", "1440-light")
     page.get_by_role("button", name="Add", exact=True).click()
@@ -251,7 +251,7 @@ def test_add_change_and_remove_an_item(page, writable, accessible, picture):
     assert "new" in page.locator("[data-id='9000001'] .moved").inner_text()
     kept = writable.ask("GET", "/v1/items/9000001")["attributes"]
     assert kept == {"title": "A film for user 17", "genres": ["Comedy", "Drama"], "year": 2026}
-    page.get_by_label("Change A film for user 17").click()
+    page.get_by_label("Edit A film for user 17").click()
     label(page, "Title").fill("Another name")
     page.get_by_role("button", name="Save").click()
     page.locator("[data-id='9000001']").get_by_text("Another name").wait_for()
@@ -265,7 +265,7 @@ def test_add_change_and_remove_an_item(page, writable, accessible, picture):
 
 def test_theme_switch(page, movies, accessible):
     page.goto(movies.address)
-    page.get_by_text("Nobody asks yet").wait_for()
+    page.get_by_text("No user selected").wait_for()
 
     def dark():
         return page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 22, 26)"

@@ -15,7 +15,7 @@ from .test_console import find, label, listed, settle
 def test_empty_store(page, stores, accessible):
     with serving(stores / "empty.db", "--writable") as service:
         page.goto(service.address)
-        page.get_by_text("There is nothing in this store yet").wait_for()
+        page.get_by_text("This store is empty").wait_for()
         accessible(page)
 
 
@@ -24,7 +24,7 @@ def test_what_was_tried_for_the_plan(page, stores, accessible):
         page.goto(f"{service.address}/#user=17")
         settle(page, listed(service, user=17))
         page.locator(".plan summary").click()
-        page.get_by_label("What was tried for the plan").get_by_text("queries/s").wait_for()
+        page.get_by_label("Settings tried for the plan").get_by_text("queries/s").wait_for()
         accessible(page)
 
 
@@ -47,7 +47,7 @@ def test_items_alone_with_odd_ids(wide, tmp_path, accessible):
         store.publish(random.normal(size=(len(ids), 8)).astype(np.float32), item_ids=ids, name="bare")
     with serving(tmp_path / "bare.db", "--writable") as service:
         wide.goto(service.address)
-        wide.get_by_text("Nobody asks yet").wait_for()
+        wide.get_by_text("No user selected").wait_for()
         liked = []
         for one in ids[:7]:
             find(wide, "#find-item", one, one)
@@ -57,10 +57,10 @@ def test_items_alone_with_odd_ids(wide, tmp_path, accessible):
         settle(wide, listed(service, liked=liked))
         wide.get_by_text("no users with factors").wait_for()
         accessible(wide)
-        wide.get_by_label('Change "quoted"').click()
-        label(wide, "Payload, as JSON").fill('{"seen": true}')
+        wide.get_by_label('Edit "quoted"').click()
+        label(wide, "Payload (JSON)").fill('{"seen": true}')
         wide.get_by_role("button", name="Save").click()
-        wide.get_by_text(re.compile("^Changed")).wait_for()
+        wide.get_by_text(re.compile("^Updated")).wait_for()
         assert service.ask("GET", "/v1/items/%22quoted%22")["payload"] == {"seen": True}
 
 
@@ -107,16 +107,16 @@ def test_refused_changes_say_why(wide, writable):
     settle(wide, listed(writable, user=17))
     wide.keyboard.press("n")
     wide.get_by_role("button", name="Add", exact=True).click()
-    wide.get_by_text("Name an item that it is like").wait_for()
-    wide.get_by_label("As user 17 would like it").check()
+    wide.get_by_text("Choose at least one similar item").wait_for()
+    wide.get_by_label("As if user 17 liked it").check()
     wide.get_by_role("button", name="Add", exact=True).click()
     wide.get_by_text("The item needs an id.").wait_for()
     label(wide, "Id").fill("not a number")
     wide.get_by_role("button", name="Add", exact=True).click()
-    wide.get_by_text("Ids holds texts, but the ids of items are whole numbers.").wait_for()
+    wide.get_by_text("Ids holds strings, but the ids of items are integers.").wait_for()
     label(wide, "Id").fill("17")
     wide.get_by_role("button", name="Add", exact=True).click()
-    wide.get_by_text("There is an item with id 17 already").wait_for()
+    wide.get_by_text("There is already an item with id 17").wait_for()
     label(wide, "Year").fill("soon")
     wide.get_by_role("button", name="Add", exact=True).click()
     wide.get_by_text('Year is "soon", but must be a number.').wait_for()
@@ -159,21 +159,21 @@ def test_tokens(wide, stores, tmp_path, accessible):
         wide.goto(f"{service.address}/#user=17")
         label(wide, "Token").fill("wrong")
         accessible(wide)
-        wide.get_by_role("button", name="Go on").click()
+        wide.get_by_role("button", name="Continue").click()
         wide.wait_for_function("() => document.querySelector('dialog input')?.value === ''")
         label(wide, "Token").fill("r" * 20)
-        wide.get_by_role("button", name="Go on").click()
+        wide.get_by_role("button", name="Continue").click()
         wide.locator("#lists .row").first.wait_for()
         assert "rrrr" not in wide.url
 
 
 def test_shortcuts_can_be_read_and_switched_off(wide, movies, accessible):
     wide.goto(movies.address)
-    wide.get_by_text("Nobody asks yet").wait_for()
+    wide.get_by_text("No user selected").wait_for()
     wide.keyboard.press("?")
     wide.get_by_role("heading", name="Keyboard shortcuts").wait_for()
     accessible(wide)
-    wide.get_by_label("Shortcuts of one letter are on").uncheck()
+    wide.get_by_label("Enable single-key shortcuts").uncheck()
     wide.keyboard.press("Escape")
     wide.keyboard.press("l")
     assert wide.evaluate("document.activeElement.id") != "find-item"
@@ -194,10 +194,10 @@ def test_ids_beyond_what_numbers_hold(wide, stores, tmp_path, offset):
         settle(wide, ids)
         wide.locator(".row .name button").first.click()
         wide.locator(".row .why").first.get_by_text(ids[0]).first.wait_for()
-        wide.locator("#lists .row").first.get_by_role("button", name=re.compile("^Change ")).click()
+        wide.locator("#lists .row").first.get_by_role("button", name=re.compile("^Edit ")).click()
         label(wide, "Title").fill("Exactly this one")
         wide.get_by_role("button", name="Save").click()
-        wide.get_by_text(re.compile("^Changed Exactly this one")).wait_for()
+        wide.get_by_text(re.compile("^Updated Exactly this one")).wait_for()
         assert service.ask("GET", f"/v1/items/{ids[0]}")["attributes"]["title"] == "Exactly this one"
         wide.get_by_label("Remove Exactly this one").click()
         wide.get_by_role("button", name="Remove", exact=True).click()

@@ -125,7 +125,7 @@ def test_from_factors_to_recommendations():
 def test_an_index_is_built_for_a_method():
     good("build", "items.npy", "-o", "exact.tessella", "--method", "exact")
     exact = ts.Index.load("exact.tessella")
-    assert exact.plan.reason == "it certifies its answers"
+    assert exact.plan.reason == "its answers are certified"
     good("build", "items.npy", "-o", "auto.tessella", "--target-recall", 0.9, "--queries", "users.npy")
     assert ts.Index.load("auto.tessella").plan.reason == "there are only 40 items"
     said = good("build", "items.npy", "-o", "tiles.tessella", "--method", "tiles")
@@ -149,10 +149,10 @@ def test_an_index_is_built_for_a_method():
         (("--budget", 0), "budget is 0, but must be at least 1."),
         (("--max-slots", 0), "max_slots is 0, but must be at least 1."),
         (("--reach", 2), "reach is 2, but must be from 0 to 1."),
-        (("--exact", "--reach", 1), "--exact and --reach name different methods; pass one of them."),
+        (("--exact", "--reach", 1), "--exact and --reach select different methods; pass only one of them."),
         (
             ("--reach", 1, "--max-slots", 3),
-            "--reach and --budget or --max-slots name different methods; pass one of them.",
+            "--reach and --budget or --max-slots select different methods; pass only one of them.",
         ),
     ],
 )
@@ -181,8 +181,12 @@ def test_searches_may_have_a_reach():
     ("arguments", "code", "sentence"),
     [
         (("--method", "slots"), 2, "'slots' is not one of 'auto', 'exact', 'tiles'"),
-        (("--method", "exact", "--queries", "users.npy"), 2, "are not for --method exact"),
-        (("--method", "exact", "--target-recall", 0.9), 2, "are not for --method exact"),
+        (
+            ("--method", "exact", "--queries", "users.npy"),
+            2,
+            "do not apply to --method exact, whose recall is always 1",
+        ),
+        (("--method", "exact", "--target-recall", 0.9), 2, "do not apply to --method exact, whose recall is always 1"),
         (("--target-recall", 1.5), 1, "target_recall is 1.5, but must be from 0 to 1."),
         (("--method", "tiles", "--target-recall", -1), 1, "target_recall is -1, but must be from 0 to 1."),
         (("--queries", "wide.npy"), 1, "7 columns, but 6 are expected"),
@@ -200,7 +204,7 @@ def test_bad_ways_to_build(arguments, code, sentence):
 def test_a_reach_needs_tiles():
     result = run("search", "items.tessella", "users.npy", "--reach", 0.5)
     assert result.exit_code == 1
-    assert result.stderr == "tessella: method is Tiles, but the index has none; build it with --method tiles.\n"
+    assert result.stderr == "tessella: method is Tiles, but the index has no tiles; build it with --method tiles.\n"
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -270,7 +274,7 @@ def test_output_files(suffix):
     first = Path(output).read_bytes()
     refused = run("search", "items.tessella", "users.npy", "-o", output)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == f"tessella: {output} exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == f"tessella: {output} already exists; pass --overwrite to replace it.\n"
     assert Path(output).read_bytes() == first
     good("search", "items.tessella", "users.npy", "-k", 5, "-o", output, "--overwrite")
     assert Path(output).read_bytes() != first
@@ -311,17 +315,17 @@ def test_columns_have_ids_once_items_were_removed():
     assert np.load("recs/ids.npy").tolist() == index.search(USERS, exclude=(seen, columns)).ids.tolist()
     item = int(columns[seen[[0]].indices[-1]])
     said = good("explain", "items.tessella", "users.npy", "--user", 0, "--item", item, *asked)
-    assert "leaves it out: exclude names it" in said
+    assert "filters it out: it is in exclude" in said
     for options, sentence in (
         (
             asked[:2],
-            "seen.npz has no ids of its columns, but items were removed from the index, so they may have moved",
+            "seen.npz has no column ids, but items were removed from the index, so its columns may have moved",
         ),
         (
             (*asked[:3], "fewer.txt"),
             "seen.npz has shape (9, 40), but must have shape (9, 39): users x ids in fewer.txt",
         ),
-        (asked[2:], "--columns are those of a matrix, but there is no --exclude"),
+        (asked[2:], "--columns needs --exclude, which is not given."),
     ):
         for command in (("search",), ("explain", "--user", 0, "--item", 0)):
             refused = run(command[0], "items.tessella", "users.npy", *command[1:], *options)
@@ -346,7 +350,7 @@ def test_info():
     lines = dict(line.split(maxsplit=1) for line in good("info", "texts.tessella").splitlines())
     assert lines["items"] == "40"
     assert lines["factors"] == "6"
-    assert lines["ids"] == "texts"
+    assert lines["ids"] == "strings"
     assert lines["file"] == f"{size / 2**20:,.1f} MiB"
     assert lines["format"] == str(storage.FORMAT)
     assert lines["tessella"] == ts.__version__
@@ -367,13 +371,13 @@ def test_info_shows_the_format_of_the_file(name, number):
 
 
 def test_verify():
-    assert good("verify", "items.tessella") == f"items.tessella is sound: {ts.Index.build(ITEMS)}\n"
+    assert good("verify", "items.tessella") == f"items.tessella is intact: {ts.Index.build(ITEMS)}\n"
     data = Path("items.tessella").read_bytes()
     length = 8 + int.from_bytes(data[:8], "little")
     Path("items.tessella").write_bytes(data[:length] + b"?" * (len(data) - length) + b"more")
     result = run("verify", "items.tessella")
     assert result.exit_code == 1
-    assert result.stderr == "tessella: items.tessella is damaged; build it again or take a copy.\n"
+    assert result.stderr == "tessella: items.tessella is damaged; build it again or restore a copy.\n"
     arrays = [name for name in json.loads(data[8:length]) if name != "__metadata__"]
     for name in arrays:
         assert f"items.tessella: its array {name} is damaged\n" in result.stdout
@@ -395,10 +399,10 @@ BAD = [
     (("build", "folder.npy", "-o", "x"), "folder.npy is a folder, but only a regular file can be read."),
     (("build", "names.txt", "-o", "x"), "names.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
     (("build", "empty.npy", "-o", "x"), "empty.npy is empty."),
-    (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("build", "words.npy", "-o", "x"), "words.npy cannot be read: it is damaged, not an .npy file, or holds Python objects."),
     (("build", "nan.npy", "-o", "x"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
-    (("build", "items.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
-    (("build", "nowhere.npy", "-o", INDEX), "items.tessella exists already; pass --overwrite to replace it."),
+    (("build", "items.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
+    (("build", "nowhere.npy", "-o", INDEX), "items.tessella already exists; pass --overwrite to replace it."),
     (("build", "items.npy", "-o", "folder.npy", "--overwrite"), "folder.npy is a folder, but only a regular file can be replaced."),
     (("build", "pipe.npy", "-o", "x"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("build", "device.npy", "-o", "x"), "device.npy is a device, but only a regular file can be read."),
@@ -408,14 +412,14 @@ BAD = [
     (("build", "items.npy", "-o", "no/x"), "no/x cannot be written: there is no folder no."),
     (("build", "items.npy", "-o", "x", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
     (("build", "items.npy", "-o", "x", "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
-    (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not text in UTF-8: "),
+    (("build", "items.npy", "-o", "x", "--ids", "items.npy"), "items.npy is not UTF-8 text: "),
     (("recommend", "nowhere", "--users", "1"), "nowhere cannot be used: no such file or directory."),
     (("recommend", "pipe.npy", "--users", "1"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search", "nowhere", FILE), "nowhere cannot be used: no such file or directory."),
     (("search", "folder.npy", FILE), "folder.npy is a folder, but only a regular file can be read."),
     (("search", "empty.npy", FILE), "empty.npy cannot be used: it is too short for an index."),
     (("search", "words.npy", FILE), "words.npy cannot be used: it is too short for an index."),
-    (("search", "users.npy", FILE), "users.npy cannot be used: it is not an index of tessella, or is cut off."),
+    (("search", "users.npy", FILE), "users.npy cannot be used: it is not a tessella index, or is truncated."),
     (("search", "damaged.tessella", FILE), "damaged.tessella cannot be used: its array "),
     (("search", INDEX, "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     (("search", INDEX, "wide.npy"), "wide.npy has 7 columns, but 6 are expected."),
@@ -424,7 +428,7 @@ BAD = [
     (("search", INDEX, FILE, "-k", 0, "-o", "x.csv"), "k is 0, but must be from 1 to 1048576."),
     (("search", INDEX, FILE, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
     (("search", INDEX, FILE, "--exclude", "nowhere.npz"), "nowhere.npz cannot be used: no such file or directory."),
-    (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
+    (("search", INDEX, FILE, "--exclude", "users.npy"), "users.npy cannot be read: it is damaged, or not a sparse matrix from scipy.sparse.save_npz."),
     (("search", "nowhere", FILE, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
     (("search", "nowhere", FILE, "-o", "no/x.csv"), "no/x.csv cannot be written: there is no folder no."),
     (("search", "pipe.npy", FILE), "pipe.npy is a pipe, but only a regular file can be read."),
@@ -435,24 +439,24 @@ BAD = [
     (("search-all", INDEX, "pipe.npy", "--out", "recs"), "pipe.npy is a pipe, but only a regular file can be read."),
     (("search-all", INDEX, "device.npy", "--out", "recs"), "device.npy is a device, but only a regular file can be read."),
     (("search-all", "nowhere", FILE, "--out", "recs"), "nowhere cannot be used: no such file or directory."),
-    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("search-all", "nowhere", FILE, "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("search-all", "nowhere", FILE, "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("search-all", "nowhere", FILE, "--out", "no/recs"), "no/recs cannot be written: there is no folder no."),
     (("search-all", INDEX, "nowhere.npy", "--out", "recs"), "nowhere.npy cannot be used: no such file or directory."),
     (("search-all", INDEX, "folder.npy", "--out", "recs"), "folder.npy is a folder, but only a regular file can be read."),
     (("search-all", INDEX, "empty.npy", "--out", "recs"), "empty.npy is empty."),
-    (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
+    (("search-all", INDEX, "words.npy", "--out", "recs"), "words.npy cannot be read: it is damaged, not an .npy file, or holds Python objects."),
     (("search-all", INDEX, "names.txt", "--out", "recs"), "names.txt ends in '.txt', but factors are read from "),
     (("search-all", INDEX, "wide.npy", "--out", "recs"), "wide.npy has 7 columns, but 6 are expected."),
     (("search-all", INDEX, "nan.npy", "--out", "recs"), "nan.npy holds nan in row 6, column 4; factors must be finite."),
     (("search-all", INDEX, FILE, "--out", "recs", "-k", 0), "k is 0, but must be from 1 to 1048576."),
     (("search-all", INDEX, FILE, "--out", "recs", "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
-    (("search-all", INDEX, FILE, "--out", "recs", "--exclude", "users.npy"), "users.npy cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."),
+    (("search-all", INDEX, FILE, "--out", "recs", "--exclude", "users.npy"), "users.npy cannot be read: it is damaged, or not a sparse matrix from scipy.sparse.save_npz."),
     (("add", "nowhere", "more.npy", "--ids", "two.txt"), "nowhere cannot be used: no such file or directory."),
     (("add", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("add", INDEX, "wide.npy", "--ids", "two.txt"), "wide.npy has 7 columns, but 6 are expected."),
     (("add", INDEX, "items.npy", "--ids", "two.txt"), "ids has 2 entries, but there are 40 items."),
-    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are texts, but those in the index are whole numbers."),
+    (("add", INDEX, "items.npy", "--ids", "names.txt"), "ids are strings, but those in the index are integers."),
     (("update", INDEX, "more.npy", "--ids", "two.txt"), "there is no item with id 100 in the index."),
     (("update", INDEX, "more.npy"), "more.npy holds no ids; pass them with --ids."),
     (("remove", INDEX, "77"), "there is no item with id 77 in the index."),
@@ -470,13 +474,13 @@ BAD = [
     (("explain", INDEX, FILE, "--user", "9", "--item", "0"), "users.npy has no row 9; its rows are 0 to 8."),
     (("explain", INDEX, FILE, "--user", "-1", "--item", "0"), "users.npy has no row -1; its rows are 0 to 8."),
     (("explain", INDEX, "wide.npy", "--user", "0", "--item", "0"), "wide.npy has 7 columns, but 6 are expected."),
-    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy holds no ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
-    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy exists already; pass --overwrite to replace it."),
+    (("reproduce", "movielens", "--data", "folder.npy"), "folder.npy does not contain ml-100k/u.data; unpack https://files.grouplens.org/datasets/movielens/ml-100k.zip there."),
+    (("reproduce", "synthetic", "--out", "folder.npy"), "folder.npy already exists; pass --overwrite to replace it."),
     (("reproduce", "synthetic", "--out", FILE, "--overwrite"), "users.npy is a file, but only a folder can be replaced."),
     (("reproduce", "synthetic", "--out", "no/report"), "no/report cannot be written: there is no folder no."),
     (("verify", "nowhere"), "nowhere cannot be used: no such file or directory."),
     (("verify", "folder.npy"), "folder.npy is a folder, but only a regular file can be read."),
-    (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or take a copy."),
+    (("verify", "damaged.tessella"), "damaged.tessella is damaged; build it again or restore a copy."),
 ]  # fmt: skip
 
 
@@ -538,7 +542,7 @@ def test_help_teaches():
         assert f"Examples:\n    tessella {command} " in page
         assert good(command, "-h") == page
         assert max(map(len, page.splitlines())) <= 80
-    assert "whole numbers if every" in " ".join(good("build", "--help").split())
+    assert "integers if every line is one" in " ".join(good("build", "--help").split())
 
 
 @pytest.mark.parametrize(
@@ -676,7 +680,7 @@ def test_a_full_disk_leaves_what_was_there(folder, output):
     process = start("search", INDEX, FILE, "-k", 40, "-o", output, "--overwrite", preexec_fn=limit)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert said == f"tessella: {output} could not be written: File too large. The file that was there is unchanged.\n"
+    assert said == f"tessella: {output} could not be written: File too large. The existing file is unchanged.\n"
     assert contents(folder) == before
 
 
@@ -729,7 +733,7 @@ def test_all_users_are_answered_into_a_folder(source):
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((9, 40)) < 0.5)
     scipy.sparse.save_npz("seen.npz", seen)
     said = good("search-all", INDEX, source, "--out", "recs", "--k", 3, "--exclude", "seen.npz")
-    assert re.fullmatch(r"recs: the top 3 for 9 users, all certified, [\d,]+ users a second\n", said)
+    assert re.fullmatch(r"recs: the top 3 for 9 users, all certified, [\d,]+ users per second\n", said)
     expected = ts.Index.build(ITEMS).search(USERS, 3, exclude=seen)
     for name, true in expected.arrays().items():
         np.testing.assert_array_equal(answers_in("recs").arrays()[name], true)
@@ -744,7 +748,7 @@ def test_speed_is_never_told_without_recall():
     seen = scipy.sparse.csr_array(np.random.default_rng(1).random((300, 4000)) < 0.5)
     scipy.sparse.save_npz("seen.npz", seen)
     said = good("search-all", "large.tessella", "users.npy", "-o", "recs", "--budget", 60, "--exclude", "seen.npz")
-    pattern = r"recs: the top 10 for 300 users, (\d+|none) certified, recall ([\d.]+) measured with 200 users, [\d,]+ users a second\n"
+    pattern = r"recs: the top 10 for 300 users, (\d+|none) certified, recall ([\d.]+) measured with 200 users, [\d,]+ users per second\n"
     certified, recall = re.fullmatch(pattern, said).groups()
     found, true = answers_in("recs"), ts.Index.build(items).search(users[:300], exclude=seen)
     hits = np.array([np.isin(mine, theirs).mean() for mine, theirs in zip(found.ids, true.ids, strict=True)])
@@ -794,11 +798,11 @@ def test_an_interrupted_job_for_all_users_resumes(sent, code):
     refused = run(*command, "-k", 3)
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tessella: recs.partial was begun with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
+        "tessella: recs.partial was started with another k (10, not 3); pass the same to resume, or --overwrite to start over.\n",
     )
     said = good(*command)
     assert re.fullmatch(
-        r"recs: the top 10 for 9 users \(4 from an earlier run\), all certified, [\d,]+ users a second\n", said
+        r"recs: the top 10 for 9 users \(4 from an earlier run\), all certified, [\d,]+ users per second\n", said
     )
     assert not Path("recs.partial").exists()
     np.testing.assert_array_equal(answers_in("recs").ids, ts.Index.build(ITEMS).search(USERS).ids)
@@ -825,7 +829,7 @@ def on_a_terminal(*arguments, **streams):
 def test_a_terminal_gets_a_table_of_the_first_users():
     ts.Index.build(ITEMS, [f"[red]{row}:smile:" for row in range(40)]).save("odd.tessella")
     shown = on_a_terminal("search", "odd.tessella", FILE, "-k", 20)
-    assert "The first 2 of 9 users; -o writes the answers to all." in shown
+    assert "The first 2 of 9 users; use -o to write the answers for all." in shown
     for user, rank, item, score in expected_rows(ts.Index.load("odd.tessella"), 20, USERS[:2]):
         assert re.search(rf"^ *{user} +{rank} +{re.escape(item)} +{re.escape(score)} *\r?$", shown, re.MULTILINE)
     assert len(shown.splitlines()) < 60

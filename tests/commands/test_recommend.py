@@ -162,8 +162,8 @@ def test_rows_of_others_are_passed_over_and_counted():
         "--attributes",
         "movies.csv",
     )
-    assert f"seen.csv: 2 of {n} rows name users or items that are not there, and are passed over\n" in said
-    assert "movies.csv: 1 of 31 rows name items that are not there, and are passed over\n" in said
+    assert f"seen.csv: ignored 2 of {n} rows, which name unknown users or items\n" in said
+    assert "movies.csv: ignored 1 of 31 rows, which name unknown items\n" in said
     wanted = model().recommend(USER_IDS, 5)
     assert ts.Recommender.load("new.tessella").recommend(USER_IDS, 5).ids.tolist() == wanted.ids.tolist()
 
@@ -187,7 +187,7 @@ def test_signals_can_be_boosted():
     assert rows_of(good(*asked, "--boost", "fresh=3")) != rows_of(good(*asked))
     refused = run("search", "new.tessella", "users.npy")
     assert refused.stderr == (
-        "tessella: new.tessella has signals, which a plain search would take for factors; use tessella recommend.\n"
+        "tessella: new.tessella has signals, which a plain search would mistake for factors; use tessella recommend instead.\n"
     )
 
 
@@ -267,7 +267,7 @@ def test_pages():
     asked = ("recommend", "model.tessella", "--users", ",".join(users), "-k", 3)
     assert rows_of(good(*asked, "--after", first.next)) == expected_rows(model().recommend(users, 3, after=first.next))
     shown = on_a_terminal(*asked)
-    cursor = re.search(r"The next page: --after (\S+)", shown)[1]
+    cursor = re.search(r"For the next page, pass --after (\S+)", shown)[1]
     assert cursor == first.next
 
 
@@ -311,7 +311,7 @@ def test_a_table_with_titles_on_a_terminal():
         assert re.search(rf"^ *{cells} *\r?$", shown, re.MULTILINE), row
     assert "-o writes" not in shown
     shown = on_a_terminal("recommend", "model.tessella", "--ids", "user-ids.txt", "-k", 20)
-    assert "The first 2 of 8 users; -o writes the answers to all." in shown
+    assert "The first 2 of 8 users; use -o to write the answers for all." in shown
     assert "--after" not in shown
 
 
@@ -319,7 +319,7 @@ def test_a_table_with_titles_on_a_terminal():
 def test_everybody_in_one_file_or_a_folder(where):
     asked = () if where is None else ("--where", json.dumps(where))
     said = good("recommend", "model.tessella", "--all-users", "-k", 9, "-o", "recs.parquet", *asked)
-    assert re.fullmatch(r"recs\.parquet: the top 9 for 8 users, all certified, [\d,]+ users a second\n", said)
+    assert re.fullmatch(r"recs\.parquet: the top 9 for 8 users, all certified, [\d,]+ users per second\n", said)
     found = model().recommend(USER_IDS, 9, where=where)
     wanted = {name: values.tolist() for name, values in found.columns().items()}
     assert pq.read_table("recs.parquet").to_pydict() == wanted
@@ -328,7 +328,7 @@ def test_everybody_in_one_file_or_a_folder(where):
     np.testing.assert_array_equal(np.load("recs/ids.npy"), found.ids)
     assert {path.name for path in Path().glob("*recs*")} == {"recs", "recs.parquet"}
     refused = run("recommend", "model.tessella", "--all-users", "-o", "recs.parquet")
-    assert refused.stderr == "tessella: recs.parquet exists already; pass --overwrite to replace it.\n"
+    assert refused.stderr == "tessella: recs.parquet already exists; pass --overwrite to replace it.\n"
 
 
 @pytest.mark.parametrize("index", ["model.tessella", "texts.tessella"])
@@ -408,7 +408,7 @@ def test_one_file_for_all_users_resumes_after_an_interruption(where, done, sent,
     assert said == f"tessella: interrupted. {done} of 8 users are done and kept; repeat the command to resume.\n"
     assert not Path("recs.parquet").exists()
     refused = run(*command, "-k", 3)
-    assert "recs.parquet.answers.partial was begun with another k (10, not 3)" in refused.stderr
+    assert "recs.parquet.answers.partial was started with another k (10, not 3)" in refused.stderr
     said = good(*command)
     assert f"8 users ({done} from an earlier run), all certified" in said
     assert pq.read_table("recs.parquet")["item"].to_pylist() == model().index.search(USERS).ids.ravel().tolist()
@@ -420,7 +420,7 @@ def test_a_foreign_folder_of_that_name_stays():
     Path("recs.parquet.answers/mine.txt").write_text("mine")
     refused = run("search-all", "model.tessella", "users.npy", "--out", "recs.parquet")
     assert refused.exit_code == 1
-    assert "recs.parquet.answers holds something other than answers" in refused.stderr
+    assert "recs.parquet.answers contains files other than answers" in refused.stderr
     assert Path("recs.parquet.answers/mine.txt").read_text() == "mine"
 
 
@@ -470,8 +470,8 @@ def test_arrow_holds_a_few_rows_at_a_time(monkeypatch):
 
 def test_info_and_verify_know_recommenders():
     lines = dict(line.split(maxsplit=1) for line in good("info", "model.tessella").splitlines())
-    assert lines["users"] == "8, ids are texts, 1 vector each"
-    assert lines["seen"] == f"{SEEN.nnz} items, by all users together"
+    assert lines["users"] == "8, ids are strings, 1 vector each"
+    assert lines["seen"] == f"{SEEN.nnz} pairs of user and item"
     assert lines["attributes"] == "title (category), genre (several), year (number)"
     assert lines["signals"] == "none"
     assert lines["items"] == "30"
@@ -479,11 +479,11 @@ def test_info_and_verify_know_recommenders():
     assert lines["model"] == f"{model().generation}, version 0"
     assert lines["search"].startswith("exact: ")
     assert "attributes 0.0" in lines["memory"]
-    assert good("verify", "model.tessella") == f"model.tessella is sound: {model()}\n"
+    assert good("verify", "model.tessella") == f"model.tessella is intact: {model()}\n"
     ts.Recommender.build(ITEMS, signals={"new": np.arange(30.0)}).save("items.tessella")
     lines = dict(line.split(maxsplit=1) for line in good("info", "items.tessella").splitlines())
     assert (lines["users"], lines["seen"], lines["attributes"], lines["signals"], lines["factors"]) == (
-        "none", "nothing", "none", "new", "5",
+        "none", "none", "none", "new", "5",
     )  # fmt: skip
 
 
@@ -534,7 +534,7 @@ def test_items_of_a_recommender_come_and_go(suffix, signals):
     said = good("add", MODEL, "new.npz", *files)
     own.add_items(NEW, NEW_IDS, attributes=NEW_ATTRIBUTES, signals=new | {"fresh": DAYS[30:]} if signals else None)
     assert said.splitlines() == [
-        *(f"{path}: 1 of 4 rows name items that are not there, and are passed over" for path in files[1::2]),
+        *(f"{path}: ignored 1 of 4 rows, which name unknown items" for path in files[1::2]),
         f"model.tessella: {own}",
     ]
     same_models(MODEL, own)
@@ -547,7 +547,7 @@ def test_items_of_a_recommender_come_and_go(suffix, signals):
     write_csv("years.csv", ["year", "id"], [(3, 100), ("", 500), (1, 9000)])
     said = good("update", MODEL, "--attributes", "years.csv")
     own.update_items(None, [100, 500], attributes={"year": [3, None]})
-    assert said.startswith("years.csv: 1 of 3 rows name items that are not there, and are passed over\n")
+    assert said.startswith("years.csv: ignored 1 of 3 rows, which name unknown items\n")
     same_models(MODEL, own)
     if signals:
         write_csv("newer.csv", ["id", "new"], [(100, 7)])
@@ -624,71 +624,71 @@ BAD = [
     (("recommend", MODEL, "--users", "user 1,user 99"), "there is no user with id 'user 99'."),
     (("recommend", MODEL, "--ids", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
     (("recommend", MODEL, "--liked", "7"), "there is no item with id 7 in the index."),
-    (("recommend", MODEL, "--liked", "tea"), "ids are texts, but those in the index are whole numbers."),
-    (("recommend", "items-only.tessella", "--users", "1"), "the recommender holds no users; pass what somebody liked with --liked."),
+    (("recommend", MODEL, "--liked", "tea"), "ids are strings, but those in the index are integers."),
+    (("recommend", "items-only.tessella", "--users", "1"), "the recommender has no users; pass the liked items with --liked."),
     ((*ASK, "-k", 0), "k is 0, but must be from 1 to 1048576."),
     ((*ASK, "--threads", 0), "threads is 0, but at least 1 is needed; None uses every CPU."),
-    ((*ASK, "--where", "{"), "--where is no JSON: Expecting property name"),
+    ((*ASK, "--where", "{"), "--where is not valid JSON: Expecting property name"),
     ((*ASK, "--where", '{"yeer": 1}'), "where names the column 'yeer', but there is no such column; did you mean 'year'?"),
-    ((*ASK, "--where", "[]"), "where has a list in the place of a dict of conditions."),
-    ((*ASK, "--boost", "fresh=1"), "boosts needs signals of items, but the recommender has none; build it with --signals."),
-    ((*ASK, "--after", "hello"), "after is no cursor, or a damaged one; pass the `next` of the page before."),
+    ((*ASK, "--where", "[]"), "where has a list where a dict of conditions is expected."),
+    ((*ASK, "--boost", "fresh=1"), "boosts needs item signals, but the recommender has none; build it with --signals."),
+    ((*ASK, "--after", "hello"), "after is not a valid cursor; pass the `next` of the previous page."),
     ((*ASK, "--allow", "nowhere.txt"), "nowhere.txt cannot be used: no such file or directory."),
-    ((*ASK, "--allow", "other.txt"), "other.txt names no item of the index, so nothing could be recommended."),
+    ((*ASK, "--allow", "other.txt"), "other.txt names no item of the index, so nothing could be recommended; check the ids."),
     ((*ASK, "-o", "x.xlsx"), "x.xlsx ends in '.xlsx', but answers are written to .parquet, .csv, .jsonl or .npz."),
-    (("recommend", "items-only.tessella", "--all-users", "-o", "x.csv"), "the recommender holds no users;"),
+    (("recommend", "items-only.tessella", "--all-users", "-o", "x.csv"), "the recommender has no users;"),
     (("search", MODEL, "users.npy", "--ids", "other.txt"), "other.txt has 2 ids, but users.npy has 8 users."),
     (("search-all", MODEL, "users.npy", "--ids", "other.txt", "-o", "x"), "other.txt has 2 ids, but users.npy has 8 users."),
     (("search-all", MODEL, "users.npy", "--allow", "other.txt", "-o", "x"), "other.txt names no item of the index"),
     (("add", MODEL, "users.npy"), "users.npy holds no ids; pass them with --ids."),
     (("add", MODEL, "wide.npy", "--ids", "other.txt"), "wide.npy has 6 columns, but 5 are expected."),
     (("add", MODEL, "two.npy", "--ids", "other.txt"), "attributes of the new items are missing; pass --attributes with 'title', 'genre', 'year'."),
-    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "years.csv"), "attributes has no column 'title', but the items there have one;"),
-    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "movies.csv"), "movies.csv has no row for any of the 2 items; are their ids the same?"),
-    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "new.csv", "--signals", "years.csv"), "signals are given, but the recommender was built without."),
-    (("add", MODEL, "items.npz", "--attributes", "movies.csv"), "id 100 is in the index already; use update to change its factor."),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "years.csv"), "attributes has no column 'title', but existing items have it;"),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "movies.csv"), "movies.csv has 0 rows for the 2 new items; check that the ids match."),
+    (("add", MODEL, "two.npy", "--ids", "other.txt", "--attributes", "new.csv", "--signals", "years.csv"), "signals are given, but the recommender was built without signals."),
+    (("add", MODEL, "items.npz", "--attributes", "movies.csv"), "id 100 is already in the index; use update to change its factor."),
     (("add", "plain.tessella", "two.npy", "--ids", "other.txt", "--attributes", "new.csv"), "plain.tessella holds an index, which has no attributes; build a recommender with --attributes."),
     (("update", MODEL, "two.npy", "--ids", "other.txt"), "there is no item with id 5000 in the index."),
-    (("update", MODEL, "--attributes", "years.csv"), "years.csv has no column `id`, which says whose attributes they are."),
+    (("update", MODEL, "--attributes", "years.csv"), "years.csv has no column `id`; add one to say which item each row is for."),
     (("update", MODEL, "--attributes", "double.csv"), "double.csv has two rows with id 101."),
-    (("update", MODEL, "--attributes", "others.csv"), "others.csv has 2 rows, but only 0 of them name items that are there; are their ids the same?"),
+    (("update", MODEL, "--attributes", "others.csv"), "others.csv has 2 rows, but only 0 of them name known items; check that the ids match."),
     (("update", MODEL, "--attributes", "named.csv"), "attributes names the column 'new', but there is no such column"),
-    (("update", MODEL, "--attributes", "words.csv"), "attributes['year'] holds values of the kind category, but those of the items there are number."),
-    (("update", MODEL, "items.npz", "--attributes", "words.csv"), "attributes['year'] holds values of the kind category, but those of the items there are number."),
+    (("update", MODEL, "--attributes", "words.csv"), "attributes['year'] has kind 'category', but for existing items it has kind 'number'."),
+    (("update", MODEL, "items.npz", "--attributes", "words.csv"), "attributes['year'] has kind 'category', but for existing items it has kind 'number'."),
     (("update", MODEL, "--signals", "double.csv"), "double.csv has two rows with id 101."),
-    (("update", MODEL, "--signals", "named.csv"), "signals are given, but the recommender was built without."),
+    (("update", MODEL, "--signals", "named.csv"), "signals are given, but the recommender was built without signals."),
     (("update", "plain.tessella", "two.npy", "--ids", "other.txt", "--signals", "named.csv"), "plain.tessella holds an index, which has no signals; build a recommender with --signals."),
     (("remove", MODEL, "7"), "there is no item with id 7 in the index."),
     (("remove", MODEL, "100", "100"), "ids holds 100 more than once."),
     (("explain", MODEL, "--user", "user 99", "--item", 100), "there is no user with id 'user 99'."),
     (("explain", MODEL, "--user", "user 1", "--item", 7), "there is no item with id 7 in the index."),
     (("explain", MODEL, "users.npy", "--user", 99, "--item", 100), "users.npy has no row 99; its rows are 0 to 7."),
-    (("explain", "plain.tessella", "users.npy", "--user", 1, "--item", 1, "--with-seen"), "plain.tessella holds items only, and no attributes, signals or seen items to go by."),
+    (("explain", "plain.tessella", "users.npy", "--user", 1, "--item", 1, "--with-seen"), "plain.tessella holds items only, without attributes, signals or seen items; omit the options that need them."),
     ((*ASK, "--at-most", "genr=1"), "at_most names the column 'genr', but there is no such column; did you mean 'genre'?"),
     ((*ASK, "--at-most", "genre=0"), "n is 0, but must be at least 1."),
     ((*ASK, "--diversify", "2"), "weight is 2, but must be from 0 to 1."),
-    ((*ASK, "--where", "false"), "where has a bool in the place of a dict of conditions."),
+    ((*ASK, "--where", "false"), "where has a bool where a dict of conditions is expected."),
     ((*BUILD, "--signals", "movies.csv", "--half-life", "fresh=3"), "--half-life names 'fresh', but movies.csv has 'title', 'genre', 'year'."),
     ((*BUILD, "--users", "nowhere.npy"), "nowhere.npy cannot be used: no such file or directory."),
     ((*BUILD, "--users", "wide.npy"), "wide.npy has 6 columns, but 5 are expected."),
     ((*BUILD, "--users", "users.npy", "--user-ids", "other.txt"), "other.txt has 2 ids, but users.npy has 8 users."),
     ((*BUILD, "--users", "users.npy", "--user-ids", "twice.txt"), "user_ids holds 'a' more than once."),
     ((*BUILD, "--seen", "users.npy"), "users.npy ends in '.npy', but seen items are read from .csv, .parquet or .npz."),
-    ((*BUILD, "--seen", "movies.csv"), "movies.csv has the columns id, title, genre, year, but needs `user` and `item`, and perhaps `weight`."),
+    ((*BUILD, "--seen", "movies.csv"), "movies.csv has the columns id, title, genre, year, but needs `user` and `item`, and optionally `weight`."),
     ((*BUILD, "--users", "users.npy", "--seen", "wide.npz"), "wide.npz has shape (8, 6), but must have shape (8, 30): users x items."),
-    ((*BUILD, "--users", "users.npy", "--seen", "seen.csv"), f"seen.csv has {SEEN.nnz} rows, but only 0 of them name users that are there; are their ids the same?"),
+    ((*BUILD, "--users", "users.npy", "--seen", "seen.csv"), f"seen.csv has {SEEN.nnz} rows, but only 0 of them name known users; check that the ids match."),
     ((*BUILD, "--seen", "short.csv"), "short.csv has 1 columns in line 3, but 2 in line 1."),
-    ((*BUILD, "--seen", "heavy.csv"), "heavy.csv has the weight 'much' in line 2, but it must be a number."),
+    ((*BUILD, "--seen", "heavy.csv"), "heavy.csv has the weight 'much' in line 2, but weights must be numbers."),
     ((*BUILD, "--seen", "blank.csv"), "blank.csv has no item in line 2."),
     ((*BUILD, "--seen", "null.parquet"), "null.parquet has missing values"),
-    ((*BUILD, "--seen", "words.parquet"), "words.parquet cannot be read: it is no Parquet file, or is damaged."),
+    ((*BUILD, "--seen", "words.parquet"), "words.parquet cannot be read: it is damaged, or not a Parquet file."),
     ((*BUILD, "--attributes", "users.npy"), "users.npy ends in '.npy', but attributes are read from .csv or .parquet."),
-    ((*BUILD, "--attributes", "words.parquet"), "words.parquet cannot be read: it is no Parquet file, or is damaged."),
-    ((*BUILD, "--attributes", "ids.csv"), "ids.csv has no attributes, but needs, beside `id`, a column for each."),
-    ((*BUILD, "--attributes", "years.csv"), "years.csv has 2 rows, but there are 30 items; give it a column `id`."),
+    ((*BUILD, "--attributes", "words.parquet"), "words.parquet cannot be read: it is damaged, or not a Parquet file."),
+    ((*BUILD, "--attributes", "ids.csv"), "ids.csv has no attributes; besides `id`, it needs at least 1 column."),
+    ((*BUILD, "--attributes", "years.csv"), "years.csv has 2 rows, but there are 30 items; add a column `id`."),
     ((*BUILD, "--attributes", "double.csv"), "double.csv has two rows with id 101."),
-    ((*BUILD, "--attributes", "others.csv"), "others.csv has 2 rows, but only 0 of them name items that are there; are their ids the same?"),
-    ((*BUILD, "--attributes", "unnamed.csv"), "unnamed.csv begins with id,,x..., but must begin with a name for each column."),
+    ((*BUILD, "--attributes", "others.csv"), "others.csv has 2 rows, but only 0 of them name known items; check that the ids match."),
+    ((*BUILD, "--attributes", "unnamed.csv"), "unnamed.csv starts with id,,x..., but must start with a different name for each column."),
     ((*BUILD, "--attributes", "empty.csv"), "empty.csv has no columns."),
     ((*BUILD, "--signals", "named.csv"), "signals["),
 ]  # fmt: skip
@@ -723,30 +723,36 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(folder, arguments, sent
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("recommend", MODEL), "name users with --users, --ids or --all-users, or items with --liked or --like."),
-        (("recommend", MODEL, "--users", "user 1", "--all-users"), "are different questions; pass one of them."),
-        (("recommend", MODEL, "--liked", "100", "--like", "101"), "are different questions; pass one of them."),
-        (("recommend", MODEL, "--all-users"), "--all-users needs -o, where to write."),
+        (("recommend", MODEL), "pass users with --users, --ids or --all-users, or items with --liked or --like."),
+        (
+            ("recommend", MODEL, "--users", "user 1", "--all-users"),
+            "cannot be combined, except --users with --liked; pass only one.",
+        ),
+        (
+            ("recommend", MODEL, "--liked", "100", "--like", "101"),
+            "cannot be combined, except --users with --liked; pass only one.",
+        ),
+        (("recommend", MODEL, "--all-users"), "--all-users needs -o, which is not given."),
         (("recommend", MODEL, "--users", "user 1,,user 2"), "has an empty id; separate ids by single commas."),
         ((*ASK, "--boost", "fresh"), "--boost is 'fresh', but must be a name and a number, such as fresh=0.5."),
         ((*ASK, "--now", "soon"), "--now is 'soon', but must be a time such as 2030-12-31T12:00."),
         ((*ASK, "--at-most", "genre"), "--at-most is 'genre', but must be a name and a number, such as genre=2."),
         (
             (*ASK, "--at-most", "genre=1", "--diversify", "0.3"),
-            "--at-most and --diversify are different rules; pass one of them.",
+            "--at-most and --diversify are different rules; pass only one of them.",
         ),
-        ((*ASK, "--alpha", "3"), "--regularization and --alpha are for --liked, but there is none."),
-        (("update", MODEL), "name a file of factors, or what is to change with --attributes or --signals."),
+        ((*ASK, "--alpha", "3"), "--regularization and --alpha need --liked, which is not given."),
+        (("update", MODEL), "there is nothing to update; pass a file of factors, --attributes or --signals."),
         (
             ("update", MODEL, "--ids", "user-ids.txt", "--attributes", "movies.csv"),
-            "--ids are those of factors, but there are none.",
+            "--ids needs a file of factors, but there is none.",
         ),
         (
             ("explain", MODEL, "--user", "user 1", "--item", "100", "--exclude", "seen.npz"),
-            "--exclude and --columns are for a file of users, but there is none.",
+            "--exclude and --columns need a file of users, but there is none.",
         ),
-        ((*BUILD, "--half-life", "fresh=3"), "--half-life is of --signals, but there are none."),
-        ((*BUILD, "--user-ids", "user-ids.txt"), "--user-ids are those of --users, but there are none."),
+        ((*BUILD, "--half-life", "fresh=3"), "--half-life needs --signals, which is not given."),
+        ((*BUILD, "--user-ids", "user-ids.txt"), "--user-ids needs --users or --seen, but neither is given."),
     ],
 )
 def test_wrong_usage(arguments, sentence):

@@ -156,7 +156,7 @@ def test_many_users_are_left_in_files(tmp_path, monkeypatch, size, kind):
 def test_lists_of_factors_are_as_long_everywhere(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 1)
     pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0]]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="has lists of 1 and of 2 factors, but all must be as long"):
+    with pytest.raises(ValueError, match="has lists of lengths 1 and 2, but all must have the same length"):
         tables.open_users(tmp_path / "a.parquet", None)
 
 
@@ -216,47 +216,47 @@ BAD = [
     ("a.txt", written("1"), "a.txt ends in '.txt', but factors are read from .npy, .npz, .csv or .parquet."),
     ("a", written("1"), "a ends in '', but factors are read from"),
     ("a.npy", written(""), "a.npy is empty."),
-    ("a.npy", written("hello"), "a.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
-    ("a.npy", lambda path: np.save(path, np.array([[None, {}]])), "a.npy cannot be read: it is no .npy file, is damaged, or holds Python objects."),
-    ("a.npy", lambda path: path.write_bytes(npy_bytes(FACTORS)[:-1]), "a.npy cannot be read: it is no .npy file, is damaged,"),
-    ("a.npy", lambda path: np.save(path, np.ones(3)), "a.npy holds an array of shape (3,), but factors have two dimensions: a row for each item or user."),
+    ("a.npy", written("hello"), "a.npy cannot be read: it is damaged, not an .npy file, or holds Python objects."),
+    ("a.npy", lambda path: np.save(path, np.array([[None, {}]])), "a.npy cannot be read: it is damaged, not an .npy file, or holds Python objects."),
+    ("a.npy", lambda path: path.write_bytes(npy_bytes(FACTORS)[:-1]), "a.npy cannot be read: it is damaged, not an .npy file,"),
+    ("a.npy", lambda path: np.save(path, np.ones(3)), "a.npy holds an array of shape (3,), but factors must have 2 dimensions, with a row for each item or user."),
     ("a.npy", lambda path: np.save(path, [["x"]]), "a.npy holds <U1, but must hold real numbers such as float32."),
     ("a.npy", lambda path: np.save(path, [[1, np.nan, 2]]), "a.npy holds nan in row 0, column 1; factors must be finite."),
     ("a.npy", lambda path: np.save(path, np.ones((2, 4))), "a.npy has 4 columns, but 3 are expected."),
-    ("a.npz", written("hello"), "a.npz cannot be read: it is no .npz file, is damaged, or holds Python objects."),
-    ("a.npz", lambda path: path.write_bytes(npy_bytes(FACTORS)), "a.npz cannot be read: it is no .npz file"),
-    ("a.npz", lambda path: np.savez(path, v=np.array([[None]])), "a.npz cannot be read: it is no .npz file, is damaged, or holds Python objects."),
-    ("a.npz", lambda path: np.savez(path, x=FACTORS, y=FACTORS), "a.npz holds the arrays x, y; name the one with factors `factors`."),
+    ("a.npz", written("hello"), "a.npz cannot be read: it is damaged, not an .npz file, or holds Python objects."),
+    ("a.npz", lambda path: path.write_bytes(npy_bytes(FACTORS)), "a.npz cannot be read: it is damaged, not an .npz file"),
+    ("a.npz", lambda path: np.savez(path, v=np.array([[None]])), "a.npz cannot be read: it is damaged, not an .npz file, or holds Python objects."),
+    ("a.npz", lambda path: np.savez(path, x=FACTORS, y=FACTORS), "a.npz holds the arrays x, y; name the array of factors `factors`."),
     ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[1]), "a.npz has 1 ids, but 2 rows of factors."),
-    ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[0.5, 1]), "ids holds float64, but must hold whole numbers or texts."),
+    ("a.npz", lambda path: np.savez(path, factors=FACTORS, ids=[0.5, 1]), "ids holds float64, but must hold integers or strings."),
     ("a.npz", lambda path: scipy.sparse.save_npz(path, scipy.sparse.csr_array(FACTORS)), "a.npz holds the arrays"),
     ("a.csv", written("1,2,3\n4,5\n"), "a.csv has 2 columns in line 2, but 3 in line 1."),
     ("a.csv", written("x,y,z\n1,2,3\n\n4,5,6,7\n"), "a.csv has 4 columns in line 4, but 3 in line 1."),
     ("a.csv", written("1,2,3\n4,five,6\n"), "a.csv cannot be read in line 2: could not convert string to float: 'five'."),
     ("a.csv", written("1,two,3\n4,5,6\n"), "a.csv cannot be read in line 1: could not convert string to float: 'two'."),
     ("a.csv", written(",0,1\n0,2,3\n"), "a.csv cannot be read in line 1: could not convert string to float: ''."),
-    ("a.csv", written("0,1,2\n4,5,6\n"), "a.csv begins with 0,1,2..., which may name columns or be factors; begin it with a line of other names."),
-    ("a.csv", written("item_id,x,y\n4,5,6\n"), "a.csv has a column 'item_id'; if it holds ids, name it id and put it first, or drop it."),
-    ("a.csv", written("x,id,y\n4,5,6\n"), "a.csv has a column 'id'; if it holds ids, name it id and put it first, or drop it."),
+    ("a.csv", written("0,1,2\n4,5,6\n"), "a.csv starts with 0,1,2..., which may be column names or factors; start it with a line of other column names."),
+    ("a.csv", written("item_id,x,y\n4,5,6\n"), "a.csv has a column 'item_id', which looks like ids; rename it to id and put it first, or remove it."),
+    ("a.csv", written("x,id,y\n4,5,6\n"), "a.csv has a column 'id', which looks like ids; rename it to id and put it first, or remove it."),
     ("a.csv", written("id,x,y,z\n,5,6,7\n"), "a.csv has no id in line 2."),
     ("a.csv", written("id\n5\n"), "a.csv has 0 columns, but 3 are expected."),
     ("a.csv", written("\n\n"), "a.csv has 0 columns, but 3 are expected."),
-    ("a.csv", lambda path: path.write_bytes(b"1,2,\xff\n"), "a.csv is not CSV in UTF-8: 'utf-8' codec"),
-    ("a.csv", written("1," + "2" * 200_000), "a.csv is not CSV in UTF-8: field larger than field limit"),
+    ("a.csv", lambda path: path.write_bytes(b"1,2,\xff\n"), "a.csv is not a CSV file in UTF-8: 'utf-8' codec"),
+    ("a.csv", written("1," + "2" * 200_000), "a.csv is not a CSV file in UTF-8: field larger than field limit"),
     ("a.csv", written("1,2,nan\n"), "a.csv holds nan in row 0, column 2; factors must be finite."),
     ("a.csv", written("1,2,1e300\n"), "a.csv holds 1e+300 in row 0, too large for float32; scale the factors down."),
-    ("a.parquet", written("hello"), "a.parquet cannot be read: it is no Parquet file, or is damaged."),
-    ("a.parquet", parquet(v=[[1.0, 2.0], [3.0]]), "a.parquet has lists of 1 and of 2 factors, but all must be as long."),
-    ("a.parquet", parquet(v=[[1.0, None]]), "a.parquet has missing values, but every id and every factor must be there."),
-    ("a.parquet", parquet(x=[1.0, None]), "a.parquet has missing values,"),
-    ("a.parquet", parquet(id=["a", None], x=[1.0, 2.0]), "a.parquet has missing values,"),
-    ("a.parquet", parquet(id=["a"]), "a.parquet has no factors, but needs, beside `id`, one column of lists of numbers or some columns of numbers."),
-    ("a.parquet", parquet(name=["a"], x=[1.0]), "a.parquet has a column of string, but needs, beside `id`,"),
-    ("a.parquet", parquet(v=[["a"]]), "a.parquet has a column of string, but needs"),
+    ("a.parquet", written("hello"), "a.parquet cannot be read: it is damaged, or not a Parquet file."),
+    ("a.parquet", parquet(v=[[1.0, 2.0], [3.0]]), "a.parquet has lists of lengths 1 and 2, but all must have the same length."),
+    ("a.parquet", parquet(v=[[1.0, None]]), "a.parquet has missing values; fill them in, or remove those rows."),
+    ("a.parquet", parquet(x=[1.0, None]), "a.parquet has missing values;"),
+    ("a.parquet", parquet(id=["a", None], x=[1.0, 2.0]), "a.parquet has missing values;"),
+    ("a.parquet", parquet(id=["a"]), "a.parquet has no factors, but besides `id` it needs one column of lists of numbers, or columns of numbers only."),
+    ("a.parquet", parquet(name=["a"], x=[1.0]), "a.parquet has a column of string, but besides `id` it needs"),
+    ("a.parquet", parquet(v=[["a"]]), "a.parquet has a column of string, but besides `id` it needs"),
     ("a.parquet", parquet(v=[[1.0]], w=[[1.0]]), "a.parquet has a column of list<"),
-    ("a.parquet", parquet(v=[True]), "a.parquet has a column of bool, but needs"),
-    ("a.parquet", parquet(itemId=[1], x=[1.0]), "a.parquet has a column 'itemId'; if it holds ids, name it id"),
-    ("a.parquet", parquet(x=[1.0], __index_level_0__=[1]), "a.parquet has a column '__index_level_0__'; if it holds ids,"),
+    ("a.parquet", parquet(v=[True]), "a.parquet has a column of bool, but besides `id` it needs"),
+    ("a.parquet", parquet(itemId=[1], x=[1.0]), "a.parquet has a column 'itemId', which looks like ids; rename it to id"),
+    ("a.parquet", parquet(x=[1.0], __index_level_0__=[1]), "a.parquet has a column '__index_level_0__', which looks like ids;"),
 ]  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def test_bad_seen_items(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = (tmp_path / "seen.npz").relative_to(tmp_path)
     np.savez(path, factors=FACTORS)
-    unreadable = "seen.npz cannot be read: it is no sparse matrix of scipy.sparse.save_npz, or is damaged."
+    unreadable = "seen.npz cannot be read: it is damaged, or not a sparse matrix from scipy.sparse.save_npz."
     with pytest.raises(ValueError, match=re.escape(unreadable)):
         tables.read_seen(path, (2, 3), "users x items")
     outside = scipy.sparse.csr_array(FACTORS)
@@ -422,8 +422,8 @@ def test_answers_are_not_written_to_any_suffix(tmp_path):
 def test_ids_must_be_lines_of_text(tmp_path):
     path = tmp_path / "ids.txt"
     path.write_text("a\n\nb\n")
-    with pytest.raises(ValueError, match=r"ids\.txt has an empty line 2, but every line is an id\."):
+    with pytest.raises(ValueError, match=r"ids\.txt has an empty line 2, but every line must be an id\."):
         tables.read_ids(path)
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(ValueError, match=r"ids\.txt is not text in UTF-8: "):
+    with pytest.raises(ValueError, match=r"ids\.txt is not UTF-8 text: "):
         tables.read_ids(path)

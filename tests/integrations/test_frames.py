@@ -152,7 +152,7 @@ GOOD = columns(ITEM_IDS, ITEMS)
 @pytest.mark.parametrize(
     ("items", "options", "refused", "sentence"),
     [
-        (5, {}, TypeError, r"items is a int, but must be a frame, an Arrow table or a path of Parquet\."),
+        (5, {}, TypeError, r"items must be a frame, an Arrow table, or the path of a Parquet file, not int\."),
         ("nowhere.parquet", {}, FileNotFoundError, r"there is no file or folder nowhere\.parquet\."),
         (arrow({"key": [1]}), {}, ValueError, r"items has no column 'id'; it has 'key'\."),
         (arrow({"id": [1]}), {}, ValueError, r"items has no column 'features'; it has 'id'\."),
@@ -168,7 +168,7 @@ GOOD = columns(ITEM_IDS, ITEMS)
             arrow({"id": [1, 2], "features": [[1.0], [2.0, 3.0]]}),
             {},
             ValueError,
-            r"features of items has vectors of 1 and of 2 numbers",
+            r"features of items has vectors of lengths 1 and 2, but all must have the same length\.",
         ),
         (arrow({"id": [1, 1], "features": [[1.0], [2.0]]}), {}, ValueError, r"id of items holds 1 more than once"),
         (
@@ -181,13 +181,13 @@ GOOD = columns(ITEM_IDS, ITEMS)
             arrow(GOOD),
             {"seen": arrow({"user": [1], "item": ["x"]})},
             TypeError,
-            r"seen names items by texts, but their ids are whole numbers\.",
+            r"seen names items by strings, but their ids are integers\.",
         ),
         (
             arrow(GOOD),
             {"seen": arrow({"user": [1], "item": [5]})},
             ValueError,
-            r"seen has 1 rows, but none is of a user and an item that are there\.",
+            r"seen has 1 rows, but 0 of them name a known user and a known item; check the ids\.",
         ),
     ],
 )
@@ -201,6 +201,6 @@ def test_a_damaged_file_and_a_folder_of_something_else_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"items\.parquet cannot be read as Parquet: "):
         from_frames(tmp_path / "items.parquet")
     with pytest.raises(
-        FileNotFoundError, match=r"there is no folder .*itemFactors, which Spark's ALSModel\.save writes\."
+        FileNotFoundError, match=r"there is no folder .*itemFactors; pass a folder that Spark's ALSModel\.save wrote\."
     ):
         from_spark(tmp_path)

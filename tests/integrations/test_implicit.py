@@ -206,12 +206,14 @@ def test_item_item_models_are_refused(kind):
     with warnings.catch_warnings(action="ignore"):
         made.fit(USER_ITEMS.astype(np.float64), show_progress=False)
     for adapter in (from_implicit, ImplicitRecommender):
-        with pytest.raises(TypeError, match=rf"{kind.__name__} has no item_factors and user_factors, which item-item"):
+        with pytest.raises(TypeError, match=rf"{kind.__name__} has no item_factors and user_factors: item-item"):
             adapter(made)
 
 
 def test_a_model_must_be_trained():
-    with pytest.raises(ValueError, match=r"the AlternatingLeastSquares has no factors yet; call its fit first\."):
+    with pytest.raises(
+        ValueError, match=r"the AlternatingLeastSquares has no factors yet; call its fit method first\."
+    ):
         ImplicitRecommender(AlternatingLeastSquares())
 
 

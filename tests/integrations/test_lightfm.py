@@ -57,5 +57,5 @@ def test_ids_and_options_are_passed_on():
 
 
 def test_a_model_must_be_trained():
-    with pytest.raises(ValueError, match=r"the LightFM has no embeddings yet; call its fit first\."):
+    with pytest.raises(ValueError, match=r"the LightFM has no embeddings yet; call its fit method first\."):
         from_lightfm(lightfm.LightFM())

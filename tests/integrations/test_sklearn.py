@@ -65,19 +65,19 @@ def test_zeros_that_are_stored_were_not_seen():
 @pytest.mark.parametrize(
     ("model", "refused", "sentence"),
     [
-        (Normalizer(), TypeError, r"Normalizer has no components_; fit a TruncatedSVD or NMF"),
-        (TruncatedSVD(2), TypeError, r"TruncatedSVD has no components_; fit"),
-        (PCA(2).fit(RATED.toarray()), TypeError, r"a PCA is more than a product of two matrices; use TruncatedSVD"),
-        (LatentDirichletAllocation(2).fit(RATED), TypeError, r"a LatentDirichletAllocation is more than a product"),
+        (Normalizer(), TypeError, r"Normalizer has no components_; pass a fitted TruncatedSVD or NMF"),
+        (TruncatedSVD(2), TypeError, r"TruncatedSVD has no components_; pass a fitted"),
+        (PCA(2).fit(RATED.toarray()), TypeError, r"PCA is not a plain product of two matrices; use TruncatedSVD"),
+        (LatentDirichletAllocation(2).fit(RATED), TypeError, r"LatentDirichletAllocation is not a plain product"),
         (
             make_pipeline(TruncatedSVD(2), StandardScaler()).fit(RATED),
             ValueError,
-            r"step 'standardscaler' comes after the decomposition and may change the order of items; drop it\.",
+            r"step 'standardscaler' comes after the decomposition and may change the order of items; remove it\.",
         ),
         (
             make_pipeline(SelectKBest(lambda x, _: np.arange(x.shape[1]), k=9), TruncatedSVD(2)).fit(RATED, USERS),
             ValueError,
-            r"user_items has 25 columns, but the decomposition has 9 items; a pipeline must leave the columns",
+            r"user_items has 25 columns, but the decomposition has 9 items; remove pipeline steps that change the columns\.",
         ),
     ],
 )

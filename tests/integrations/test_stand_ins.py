@@ -143,14 +143,22 @@ def test_approximate_search_is_an_option():
         (
             lambda one: one.recommend("ann", SEEN[[0]]),
             TypeError,
-            r"userid holds <U3 of shape \(1,\), but must hold whole",
+            r"userid holds <U3 of shape \(1,\), but must be a flat sequence of integers\.",
         ),
         (lambda one: one.recommend([[1]], SEEN[[0]]), TypeError, r"userid holds int64 of shape \(1, 1\), but must"),
-        (lambda one: one.recommend(0, SEEN), ValueError, r"user_items has 6 rows, but must have 1 for each of the 1"),
-        (lambda one: one.recommend(0, SEEN.tocsc()), ValueError, r"user_items is a csc_\w+, but must be a SciPy CSR"),
-        (lambda one: one.recommend(0, None), ValueError, r"user_items is a NoneType, but must be a SciPy CSR matrix\."),
+        (
+            lambda one: one.recommend(0, SEEN),
+            ValueError,
+            r"user_items has 6 rows, but must have 1: one for each user or item requested\.",
+        ),
+        (
+            lambda one: one.recommend(0, SEEN.tocsc()),
+            ValueError,
+            r"user_items must be a SciPy CSR matrix, not csc_\w+\.",
+        ),
+        (lambda one: one.recommend(0, None), ValueError, r"user_items must be a SciPy CSR matrix, not NoneType\."),
         (lambda one: one.recommend(0, SEEN[[0]], N=0), ValueError, r"N is 0, but must be at least 1\."),
-        (lambda one: one.recommend(0, SEEN[[0]], items=[]), ValueError, r"items is empty, but at least 1 is needed;"),
+        (lambda one: one.recommend(0, SEEN[[0]], items=[]), ValueError, r"items is empty, but must name at least 1;"),
         (lambda one: one.recommend(0, SEEN[[0]], items=[3, 3]), ValueError, r"items holds 3 more than once\."),
         (
             lambda one: one.recommend(0, SEEN[[0]], items=[20]),
@@ -165,23 +173,23 @@ def test_approximate_search_is_an_option():
         (
             lambda one: one.recommend(0, SEEN[[0]], items=[1], filter_items=[2]),
             ValueError,
-            r"items and filter_items cannot both",
+            r"items and filter_items cannot be combined",
         ),
         (
             lambda one: one.recommend(0, SEEN[[0]], recalculate_user=True),
             NotImplementedError,
-            r"only ALS can compute users",
+            r"only ALS models can recalculate users",
         ),
         (
             lambda one: one.recommend(0, scipy.sparse.csr_matrix(np.ones((1, 21)))),
             IndexError,
-            r"entries in column 20, but the model has 20",
+            r"entries in column 20, but the model has 20 columns\.",
         ),
         (lambda one: one.similar_items(20), IndexError, r"itemid holds 20, but the model has items 0 to 19\."),
         (
             lambda one: one.similar_users(0, users=[1], filter_users=[2]),
             ValueError,
-            r"users and filter_users cannot both",
+            r"users and filter_users cannot be combined",
         ),
     ],
 )
@@ -193,14 +201,14 @@ def test_what_cannot_be_answered_gets_a_sentence(call, refused, sentence):
 @pytest.mark.parametrize(
     ("call", "refused", "sentence"),
     [
-        (lambda: from_implicit(SimpleNamespace(similarity=SEEN)), TypeError, r"SimpleNamespace has no item_factors and user_factors, which item-item models"),
-        (lambda: ImplicitRecommender(SimpleNamespace(item_factors=None, user_factors=None)), ValueError, r"the SimpleNamespace has no factors yet; call its fit first\."),
+        (lambda: from_implicit(SimpleNamespace(similarity=SEEN)), TypeError, r"SimpleNamespace has no item_factors and user_factors: item-item models"),
+        (lambda: ImplicitRecommender(SimpleNamespace(item_factors=None, user_factors=None)), ValueError, r"the SimpleNamespace has no factors yet; call its fit method first\."),
         (lambda: ImplicitRecommender(SimpleNamespace(item_factors=ITEMS, user_factors=USERS[:, :3])), ValueError, r"user_factors has 3 columns, but 4 are expected\."),
         (lambda: from_lightfm(MODEL), TypeError, r"SimpleNamespace has no get_item_representations; pass a LightFM model\."),
-        (lambda: from_surprise(MODEL), TypeError, r"SimpleNamespace has no pu and qi; fit an SVD, SVDpp or NMF"),
-        (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, bi=BIASES[:3])), ValueError, r"bi has shape \(3,\), but there are 20 items\."),
-        (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, yj=ITEMS)), ValueError, r"has yj, but no trainset that says"),
-        (lambda: from_gensim(MODEL), TypeError, r"items is a SimpleNamespace, but must have vectors and index_to_key"),
+        (lambda: from_surprise(MODEL), TypeError, r"SimpleNamespace has no pu and qi; pass a fitted SVD, SVDpp or NMF"),
+        (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, bi=BIASES[:3])), ValueError, r"bi has shape \(3,\), but must have shape \(20,\), one for each item\."),
+        (lambda: from_surprise(SimpleNamespace(pu=USERS, qi=ITEMS, yj=ITEMS)), ValueError, r"has yj, but no trainset to say which items each user rated\."),
+        (lambda: from_gensim(MODEL), TypeError, r"items must have vectors and index_to_key, as KeyedVectors do, but SimpleNamespace does not\."),
     ],
 )  # fmt: skip
 def test_what_is_no_model_gets_a_sentence(call, refused, sentence):
@@ -219,10 +227,12 @@ def test_a_library_that_is_missing_gets_a_sentence(monkeypatch, tmp_path):
     from tessella.integrations.frames import from_frames  # noqa: PLC0415
 
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"^Parquet needs pyarrow; get it with: pip install 'tessella\[parquet\]'$"):
+    with pytest.raises(
+        ImportError, match=r"^Parquet needs pyarrow; install it with: pip install 'tessella\[parquet\]'$"
+    ):
         from_frames(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"^A tower needs torch; get it with: pip install 'tessella\[torch\]'$"):
+    with pytest.raises(ImportError, match=r"^A tower needs torch; install it with: pip install 'tessella\[torch\]'$"):
         from_torch(lambda ids: ids, item_inputs=np.eye(3))
 
 

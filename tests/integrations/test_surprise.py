@@ -45,5 +45,5 @@ def test_recommends_what_it_estimates(algorithm):
 
 def test_an_algorithm_without_factors_is_refused():
     algorithm = surprise.KNNBasic(verbose=False).fit(trainset())
-    with pytest.raises(TypeError, match=r"KNNBasic has no pu and qi; fit an SVD, SVDpp or NMF"):
+    with pytest.raises(TypeError, match=r"KNNBasic has no pu and qi; pass a fitted SVD, SVDpp or NMF"):
         from_surprise(algorithm)

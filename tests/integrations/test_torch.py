@@ -104,14 +104,16 @@ def test_items_alone_are_asked_for_with_vectors():
 
 def test_what_does_not_fit_gets_a_sentence():
     (items, item_inputs), _ = towers()
-    with pytest.raises(TypeError, match=r"items is a Tower, a tower, which needs item_inputs to be called with\."):
+    with pytest.raises(TypeError, match=r"items \(Tower\) has no weights; pass item_inputs to call it as a tower\."):
         from_torch(items)
-    with pytest.raises(TypeError, match=r"items is a Tensor, but with item_inputs it must be a tower to call\."):
+    with pytest.raises(TypeError, match=r"with item_inputs, items must be a callable tower, not Tensor\."):
         from_torch(torch.eye(3), item_inputs=torch.arange(3))
-    with pytest.raises(ValueError, match=r"inputs of a tower have 2 and 30 rows, but must have as many\."):
+    with pytest.raises(ValueError, match=r"inputs of a tower have 2 and 30 rows, but must all have the same number\."):
         from_torch(items, item_inputs=(item_inputs[0], item_inputs[1][:2]))
-    with pytest.raises(ValueError, match=r"items was given no inputs, but at least 1 is needed\."):
+    with pytest.raises(ValueError, match=r"items has 0 batches of inputs, but needs at least 1\."):
         from_torch(items, item_inputs=[])
-    with pytest.raises(ValueError, match=r"item_biases has shape \(2,\), but there are 3 items\."):
+    with pytest.raises(
+        ValueError, match=r"item_biases has shape \(2,\), but must have shape \(3,\), one for each item\."
+    ):
         from_torch(torch.eye(3), item_biases=torch.zeros(2))
     assert items.training

@@ -214,18 +214,18 @@ BAD = [
     ((USERS, 0), {}, ValueError, "k is 0, but must be from 1 to 1048576."),
     ((USERS,), {"method": "slots"}, TypeError, "method is a str, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."),
     ((USERS,), {"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
-    ((USERS,), {"exact": object()}, TypeError, "exact is True or False, not object."),
+    ((USERS,), {"exact": object()}, TypeError, "exact must be True or False, not object."),
     ((USERS,), {"metod": ts.Exact()}, TypeError, "unexpected keyword argument 'metod'"),
-    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): a row is for a query."),
+    ((USERS,), {"exclude": SEEN[:49]}, ValueError, "exclude has shape (49, 300), but must have shape (50, 300): each row belongs to one query."),
     ((USERS,), {"exclude": [[1]]}, ValueError, "exclude has 1 sequence of ids, but there are 50 queries."),
-    ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude holds sequences of ids and other values, but must hold the one or the other."),
-    ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "exclude holds both texts and other values"),
+    ((USERS,), {"exclude": [[1]] * 49 + [2]}, TypeError, "exclude holds both ids and sequences of ids, but must hold only one of the two."),
+    ((USERS,), {"exclude": [[1]] * 49 + [["a"]]}, TypeError, "exclude holds both strings and other values"),
     ((USERS,), {"exclude": 3}, TypeError, "exclude is a int, but must be a sequence of ids"),
     ((USERS,), {"allow": [[1]] * 49}, ValueError, "allow has 49 sequences of ids, but there are 50 queries."),
-    ((USERS,), {"allow": [[1]] * 49 + [["a"]]}, TypeError, "allow holds both texts and other values"),
-    ((USERS,), {"allow": ["a"]}, TypeError, "ids are texts, but those in the index are whole numbers."),
-    ((USERS,), {"progress": 1}, TypeError, "progress is True or False, not int."),
-    ((USERS,), {"overwrite": 1}, TypeError, "overwrite is True or False, not int."),
+    ((USERS,), {"allow": [[1]] * 49 + [["a"]]}, TypeError, "allow holds both strings and other values"),
+    ((USERS,), {"allow": ["a"]}, TypeError, "ids are strings, but those in the index are integers."),
+    ((USERS,), {"progress": 1}, TypeError, "progress must be True or False, not int."),
+    ((USERS,), {"overwrite": 1}, TypeError, "overwrite must be True or False, not int."),
 ]  # fmt: skip
 
 
@@ -241,15 +241,15 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(index, tmp_path, argume
 def test_bad_outputs(index, tmp_path):
     with pytest.raises(TypeError, match=r"^out is a int, but must be a path, a function or None\.$"):
         index.search_all(USERS, out=3)
-    with pytest.raises(ValueError, match=r"^overwrite=True replaces a folder of answers, but out is no path\.$"):
+    with pytest.raises(ValueError, match=r"^overwrite=True replaces a folder of answers, but out is not a path\.$"):
         index.search_all(USERS, overwrite=True)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         index.search_all(USERS, out=tmp_path / "no" / "recs")
-    with pytest.raises(ValueError, match=r"^out is '\.', which names no folder to make\.$"):
+    with pytest.raises(ValueError, match=r"^out is '\.', but must be the path of a folder to create\.$"):
         index.search_all(USERS, out=".")
     (tmp_path / "users.npy").write_text("hello")
     with pytest.raises(
-        ValueError, match=r"users\.npy cannot be read: it is no \.npy file of numbers, or is damaged\.$"
+        ValueError, match=r"users\.npy cannot be read: it is not a \.npy file of numbers, or is damaged\.$"
     ):
         index.search_all(tmp_path / "users.npy")
     np.save(tmp_path / "users.npy", BAD_ROW)
@@ -262,7 +262,7 @@ def test_finished_answers_are_replaced_only_if_asked_for(index, tmp_path):
     out = tmp_path / "recs"
     index.search_all(USERS, 3, out=out)
     before = files(tmp_path)
-    with pytest.raises(FileExistsError, match=r"recs exists already; pass overwrite=True to replace it\.$"):
+    with pytest.raises(FileExistsError, match=r"recs already exists; pass overwrite=True to replace it\.$"):
         index.search_all(USERS, 4, out=out)
     assert files(tmp_path) == before
     assert_same(index.search_all(USERS, 4, out=out, overwrite=True), index.search(USERS, 4))
@@ -270,7 +270,9 @@ def test_finished_answers_are_replaced_only_if_asked_for(index, tmp_path):
     (out / "notes.txt").touch()
     (tmp_path / "file").touch()
     before = files(tmp_path)
-    with pytest.raises(FileExistsError, match=r"recs holds something other than answers, so it is not replaced\.$"):
+    with pytest.raises(
+        FileExistsError, match=r"recs contains files other than answers, so it is not replaced; choose another path\.$"
+    ):
         index.search_all(USERS, 4, out=out, overwrite=True)
     with pytest.raises(FileExistsError, match=r"file is a file, but only a folder can be replaced\.$"):
         index.search_all(USERS, 4, out=tmp_path / "file", overwrite=True)
@@ -346,7 +348,7 @@ def test_a_job_resumes_with_the_same_user_ids_only(tmp_path):
     names = [f"user {row}" for row in range(50)]
     index = interrupted(tmp_path / "recs", user_ids=names)
     for others in (None, names[::-1]):
-        with pytest.raises(ValueError, match="was begun with other users or filters"):
+        with pytest.raises(ValueError, match="was started with other users or filters"):
             index.search_all(USERS, 5, user_ids=others, out=tmp_path / "recs")
     index.search_all(USERS, 5, user_ids=names, out=tmp_path / "recs")
     assert json.loads((tmp_path / "recs" / "users.json").read_text()) == names
@@ -436,7 +438,7 @@ def test_another_job_does_not_resume(tmp_path, monkeypatch, what):
         monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     index, users = ts.Index.build(other.pop("items")), other.pop("users")
     before = files(tmp_path)
-    with pytest.raises(ValueError, match=re.escape(f"recs.partial was begun with {what}")) as caught:
+    with pytest.raises(ValueError, match=re.escape(f"recs.partial was started with {what}")) as caught:
         index.search_all(users, **other, out=out)
     assert str(caught.value).endswith("; pass the same to resume, or overwrite=True to start over.")
     assert files(tmp_path) == before
@@ -447,7 +449,7 @@ def test_another_job_does_not_resume(tmp_path, monkeypatch, what):
 def test_a_changed_index_is_another_index(tmp_path):
     index = interrupted(tmp_path / "recs")
     index.update([ITEMS[250]], [250])
-    with pytest.raises(ValueError, match="was begun with another index"):
+    with pytest.raises(ValueError, match="was started with another index"):
         index.search_all(USERS, 5, out=tmp_path / "recs")
 
 
@@ -511,7 +513,7 @@ def test_a_damaged_partial_folder_is_refused(tmp_path, what):
 def test_a_partial_folder_of_a_later_format(index, tmp_path):
     interrupted(tmp_path / "recs")
     edit(tmp_path / "recs.partial" / "job.json", lambda job: job.update(format=9))
-    with pytest.raises(ValueError, match=re.escape("was begun with another format of answers (9, not 3);")):
+    with pytest.raises(ValueError, match=re.escape("was started with another format of answers (9, not 3);")):
         index.search_all(USERS, 5, out=tmp_path / "recs")
 
 
@@ -519,9 +521,9 @@ def test_a_folder_of_that_name_that_is_not_ours_stays(index, tmp_path):
     (tmp_path / "recs.partial").mkdir()
     (tmp_path / "recs.partial" / "thesis.tex").write_text("mine")
     before = files(tmp_path)
-    with pytest.raises(ValueError, match=r"recs\.partial is damaged: there is no ids\.npy;"):
+    with pytest.raises(ValueError, match=r"recs\.partial is damaged: ids\.npy is missing;"):
         index.search_all(USERS, out=tmp_path / "recs")
-    with pytest.raises(FileExistsError, match=r"recs\.partial holds something other than answers, so it is not rep"):
+    with pytest.raises(FileExistsError, match=r"recs\.partial contains files other than answers, so it is not rep"):
         index.search_all(USERS, out=tmp_path / "recs", overwrite=True)
     assert files(tmp_path) == before
 

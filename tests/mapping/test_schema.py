@@ -90,12 +90,12 @@ def test_slot_counts(schema, k, n_slots):
         (lambda plain: plain.pop("threshold"), "keys"),
         (lambda plain: plain.update(extra=1), "keys"),
         (lambda plain: plain.update(threshold=-1), "threshold is -1.0"),
-        (lambda plain: plain.update(threshold="much"), "threshold is a number"),
+        (lambda plain: plain.update(threshold="much"), "threshold must be a number"),
         (lambda plain: plain["tessellation"].update(kind="Hexagons"), "'Hexagons'"),
         (lambda plain: plain["tessellation"].update(colour=1), "does not describe a Ternary, which has max_nonzeros"),
         (lambda plain: plain["tessellation"].update(kind=[]), "is of kind"),
         (lambda plain: plain.update(threshold=10**400), "threshold is inf"),
-        (lambda plain: plain.update(tessellation=None), "lacks `tiles`"),
+        (lambda plain: plain.update(tessellation=None), "must have `tiles`"),
         (lambda plain: plain.update(rotation=[[1, 2], [3, 4]]), "not orthogonal"),
         (lambda plain: plain.update(rotation=[[1, 2], [3]]), "different lengths or depths"),
     ],
@@ -112,7 +112,7 @@ def test_text_that_is_not_json_is_refused():
         with pytest.raises(ValueError, match="the schema is not"):
             ts.Schema.from_json(text)
     for other in (None, {}, b"{}"):
-        with pytest.raises(TypeError, match="must be JSON text"):
+        with pytest.raises(TypeError, match="must be a JSON string"):
             ts.Schema.from_json(other)
 
 

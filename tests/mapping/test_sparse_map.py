@@ -250,7 +250,7 @@ def test_factors_that_change_meanwhile_are_noticed(rng, monkeypatch):
         return original(*args, **kwargs)
 
     monkeypatch.setattr("tessella.mapping.sparse_map.np.cumsum", change)
-    with pytest.raises(RuntimeError, match="changed while"):
+    with pytest.raises(RuntimeError, match="were modified while"):
         ts.SparseMap().transform(factors)
 
 
@@ -362,7 +362,7 @@ class TestScikitLearn:
         factors = rng.standard_normal((20, 3))
         mapper = ts.SparseMap().fit(factors)
         mapper.set_params(schema__rotation="principal")
-        with pytest.raises(ValueError, match="changed after fit"):
+        with pytest.raises(ValueError, match="changed since fit"):
             mapper.transform(factors)
         assert mapper.fit(factors).transform(factors).shape == (20, 18)
 
@@ -385,9 +385,13 @@ class TestScikitLearn:
         assert pipeline.__sklearn_tags__().transformer_tags is not None
 
     def test_fitted_or_not(self, rng):
+        learning = ts.SparseMap(ts.Schema(threshold=1.0))
         with pytest.raises(ValueError, match="not fitted"):
-            check_is_fitted(ts.SparseMap())
-        check_is_fitted(ts.SparseMap().fit(rng.standard_normal((4, 3))))
+            check_is_fitted(learning)
+        check_is_fitted(learning.fit(rng.standard_normal((4, 3))))
+        check_is_fitted(ts.SparseMap())  # learns nothing, so it maps without fit
+        with pytest.raises(ValueError, match="not fitted"):
+            check_is_fitted(ts.SparseMap("no schema"))
 
     def test_pickle(self, rng):
         factors = rng.standard_normal((40, 6))

@@ -20,7 +20,7 @@ from conftest import DATA
 from opensearchpy import OpenSearch
 
 import tessella as ts
-from tessella.opensearch import OpenSearchIndex, WriteError, reindexing
+from tessella.opensearch import ClusterError, OpenSearchIndex, WriteError, reindexing
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.conditions import Condition
 from tessella.search.recall import recall
@@ -67,6 +67,16 @@ def make(client, request):
     for index in made:
         with contextlib.suppress(ValueError):
             OpenSearchIndex(client, index.name).drop()
+
+
+@pytest.fixture
+def movies(client):
+    """The index that examples make, which must not be somebody's own."""
+    if client.indices.exists(index="movies"):
+        pytest.skip("there is an index 'movies' in the cluster, which is not ours to delete")
+    yield
+    with contextlib.suppress(ValueError):
+        OpenSearchIndex(client, "movies").drop()
 
 
 def seen_by(client, index, ids):
@@ -190,7 +200,10 @@ def test_changes_are_seen_after_a_refresh(make, client):
     assert (report.n_written, report.missing) == (1, (99,))
     assert index.search([0, 0, 1.0, 0], 1).ids.tolist() == [12]
     with pytest.raises(
-        WriteError, match=re.escape("1 of 2 items were not written, 99 for one: it is not in the index.")
+        WriteError,
+        match=re.escape(
+            "1 of 2 items were not written, among them 99: it is not in the index; it is safe to repeat the call."
+        ),
     ) as raised:
         index.update(np.eye(4)[:2], [10, 99])
     assert raised.value.report.n_written == 1
@@ -244,7 +257,7 @@ def test_writes_wait_while_they_are_blocked_and_then_say_so(make, client):
     place = index.stats().index
     client.indices.put_settings(index=place, body={"index.blocks.write": True})
     patient, hasty = OpenSearchIndex(client, index.name), OpenSearchIndex(client, index.name, timeout=0.2)
-    with pytest.raises(WriteError, match=r"3 of 3 items were not written, 1 for one: index \[.*\] blocked by"):
+    with pytest.raises(WriteError, match=r"3 of 3 items were not written, among them 1: index \[.*\] blocked by"):
         hasty.add(np.eye(3), [1, 2, 3])
     unblock = threading.Timer(0.5, lambda: client.indices.put_settings(index=place, body={"index.blocks.write": None}))
     unblock.start()
@@ -253,6 +266,67 @@ def test_writes_wait_while_they_are_blocked_and_then_say_so(make, client):
     assert report.n_written == 3
     assert report.n_repeated >= 3
     assert index.stats().n_items == 3
+
+
+@pytest.mark.parametrize("block", ["write", "read_only"])
+def test_a_blocked_index_is_not_reindexed_and_stays_as_it_was(make, client, block):
+    index = make(np.eye(3), PLAIN)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    before = index.stats()
+    client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": True})
+    try:
+        with pytest.raises(ValueError, match=rf"^the index '.*' has the setting index\.blocks\.{block}; take it back"):
+            index.reindex()
+        assert client.indices.get_settings(index=before.index)[before.index]["settings"]["index"]["blocks"][block]
+        assert (index.stats().index, index.stats().n_items, index.stats().reindexing) == (before.index, 3, False)
+    finally:
+        client.indices.put_settings(index=before.index, body={f"index.blocks.{block}": None})
+    index.reindex()
+    assert index.search([1.0, 0, 0], 1).ids.tolist() == [1]
+
+
+def test_a_closed_index_is_named_in_one_sentence_and_loses_nothing(make, client):
+    index = OpenSearchIndex(client, make(np.eye(3), PLAIN).name, timeout=0.2)
+    index.add(np.eye(3), [1, 2, 3], refresh=True)
+    place = index.stats().index
+    client.indices.close(index=place)
+    for call in (lambda: index.search([1.0, 0, 0]), index.stats, index.refresh, index.reindex):
+        with pytest.raises(
+            ClusterError, match=r"^the index '.*' is closed; open it in OpenSearch, and repeat the call\.$"
+        ):
+            call()
+    for call in (
+        lambda: index.add(np.eye(3), [1, 2, 3]),
+        lambda: index.remove([1]),
+        lambda: index.update(np.eye(1, 3), [2]),
+    ):
+        with pytest.raises(WriteError, match=r"among them \d: the index is closed; it is safe to repeat"):
+            call()
+    client.indices.open(index=place)
+    patient = OpenSearchIndex(client, index.name)
+    assert sorted(patient.search(np.ones(3), 5).ids.tolist()) == [-1, -1, 1, 2, 3]
+
+
+def test_what_opensearch_refuses_is_said_in_one_sentence(make, client):
+    index = OpenSearchIndex(client, make(np.eye(3), PLAIN).name, timeout=0.2)
+    other = OpenSearchIndex(client, f"{index.name}-other")
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': unknown setting \[index\.x\]"
+    ):
+        other.create(item_factors=np.eye(3), settings={"index.x": 1})
+    place = index.stats().index
+    client.indices.put_settings(index=place, body={"index.blocks.read": True})
+    with pytest.raises(
+        ClusterError, match=r"^OpenSearch refused a request for the index '.*': index \[.*\] blocked by"
+    ):
+        index.search([1.0, 0, 0])
+    client.indices.put_settings(index=place, body={"index.blocks.read": None})
+    client.indices.create(index="test-second", body={"aliases": {index.name: {}}})
+    try:
+        with pytest.raises(ValueError, match=r"^'.*' is an alias of 2 indexes, but must lead to one\.$"):
+            OpenSearchIndex(client, index.name).search([1.0, 0, 0])
+    finally:
+        client.indices.delete(index="test-second")
 
 
 # Filters
@@ -376,7 +450,7 @@ def test_where_allows_what_it_allows_in_one_process(make):
 def test_where_of_the_page_on_attributes(make):
     index = make(np.eye(5), PLAIN, attributes=MOVIES)
     index.add(np.ones((5, 5)), np.arange(5), attributes=MOVIES, refresh=True)
-    page = (ROOT / "docs" / "attributes.md").read_text()
+    page = (ROOT / "docs" / "guides" / "attributes.md").read_text()
     rows = re.findall(r"^\| `(\{.*\})` \| ([A-Z].*) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     for where, allowed in rows:
@@ -550,7 +624,7 @@ def test_one_reindex_at_a_time_and_a_killed_one_is_begun_anew(make, client, rng,
             index.reindex()
     assert other.stats().reindexing
     with pytest.raises(
-        ValueError, match="is under way, or was killed; if no process is at it any more, pass restart=True"
+        ValueError, match="is running, or was killed; if no process is running it any more, pass restart=True"
     ):
         other.reindex()
     hasty = OpenSearchIndex(client, index.name, timeout=0.2)
@@ -581,14 +655,14 @@ def test_other_indexes_of_such_a_name_are_left_alone(make, client):
 
 def test_a_name_that_is_taken_or_not_ours_is_refused(make, client):
     index = make(np.eye(3), PLAIN)
-    with pytest.raises(ValueError, match=r"there is an index 'test-.*' already"):
+    with pytest.raises(ValueError, match=r"the index 'test-.*' already exists"):
         index.create(item_factors=np.eye(3))
-    with pytest.raises(ValueError, match=r"has the schema Schema\(.*\), but Schema\(.*\) was given"):
+    with pytest.raises(ValueError, match=r"has the schema Schema\(.*\), but Schema\(.*\) was passed"):
         OpenSearchIndex(client, index.name, SCHEMAS["default"]).search(np.ones(3))
     assert OpenSearchIndex(client, index.name, PLAIN).n_factors == 3
     client.indices.create(index="test-foreign")
     try:
-        with pytest.raises(ValueError, match="the index 'test-foreign' is none that tessella made, or is damaged"):
+        with pytest.raises(ValueError, match="the index 'test-foreign' was not made by tessella, or is damaged"):
             OpenSearchIndex(client, "test-foreign").search(np.ones(3))
     finally:
         client.indices.delete(index="test-foreign")
@@ -600,7 +674,7 @@ def test_an_index_made_anew_while_one_writes_to_it_is_noticed(make, client):
     other.add(np.eye(3), [1, 2, 3])
     index.drop()
     index.create(item_factors=np.eye(4))
-    with pytest.raises(ValueError, match="was replaced by another one while items were written to it"):
+    with pytest.raises(ValueError, match="was replaced by a different one while items were written to it"):
         other.add(np.eye(3), [1, 2, 3])
 
 
@@ -639,7 +713,8 @@ def test_no_acknowledged_write_is_lost_and_searches_go_on_when_nodes_are_killed(
 # What the documentation says
 
 
-def test_the_example_of_the_class_runs(client, running):
+@pytest.mark.usefixtures("movies")
+def test_the_example_of_the_class_runs(running):
     urls, _ = running
     (test,) = [
         test for test in doctest.DocTestFinder(recurse=False).find(OpenSearchIndex, "OpenSearchIndex") if test.examples
@@ -647,22 +722,17 @@ def test_the_example_of_the_class_runs(client, running):
     for example in test.examples:
         example.options.clear()
         example.source = re.sub(r"OpenSearch\(\[.*\]\)", f"OpenSearch({urls!r})", example.source)
-    try:
-        ran = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
-    finally:
-        OpenSearchIndex(client, "movies").drop()
+    ran = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
     assert (ran.failed, ran.attempted > 5) == (0, True)
 
 
-def test_the_page_runs_and_prints_what_it_says(client, running, capsys):
+@pytest.mark.usefixtures("movies")
+def test_the_page_runs_and_prints_what_it_says(running, capsys):
     urls, _ = running
-    page = ROOT / "docs" / "opensearch.md"
+    page = ROOT / "docs" / "guides" / "opensearch.md"
     text = re.sub(r"OpenSearch\(\[.*\]\)", f"OpenSearch({urls!r})", page.read_text())
     names = {}
-    try:
-        for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
-            exec(compile(block, str(page), "exec"), names)  # noqa: S102
-            out = capsys.readouterr().out
-            assert not said or out == said
-    finally:
-        OpenSearchIndex(client, "movies").drop()
+    for block, said in re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102
+        out = capsys.readouterr().out
+        assert not said or out == said

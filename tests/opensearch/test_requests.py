@@ -162,12 +162,15 @@ def test_a_place_is_read_from_what_the_cluster_says():
         assert not index_pattern("movies").fullmatch(other)
     for damage in (
         {},
-        {index: facts, "other": facts},
         {index: {**facts, "aliases": {}}},
         {index: {**facts, "mappings": {}}},
     ):
-        with pytest.raises(ValueError, match="the index 'movies' is none that tessella made, or is damaged"):
+        with pytest.raises(ValueError, match="the index 'movies' was not made by tessella, or is damaged"):
             Place.of("movies", damage)
+    with pytest.raises(ValueError, match=r"^'movies' is an alias of 2 indexes, but must lead to one\.$"):
+        Place.of("movies", {index: facts, "other": facts})
+    facts["settings"]["index"]["blocks"] = {"read_only": "true", "write": "false"}
+    assert Place.of("movies", {index: facts}).blocks == ("index.blocks.read_only",)
     facts["mappings"]["_meta"]["tessella"]["format"] = 2
     with pytest.raises(ValueError, match=r"its format is 2, but this version of tessella reads 1"):
         Place.of("movies", {index: facts})
@@ -175,7 +178,9 @@ def test_a_place_is_read_from_what_the_cluster_says():
 
 def test_what_is_learned_must_fit_the_state_of_a_cluster():
     wide = layout_of(np.eye(700), ts.Schema(rotation="principal"))
-    with pytest.raises(ValueError, match=rf"take 5,\d\d\d,\d\d\d bytes, but at most {LARGEST_META:,} are kept"):
+    with pytest.raises(
+        ValueError, match=rf"takes 5,\d\d\d,\d\d\d bytes, but the limit in the cluster state is {LARGEST_META:,}"
+    ):
         wide.mapping()
 
 
@@ -298,7 +303,7 @@ def test_ids_become_texts():
     assert texts_of(np.array([-5, 2**62]), numbers) == ["-5", str(2**62)]
     assert texts_of(np.array(["a", "ä" * 256]), texts) == ["a", "ä" * 256]
     for bad in ("", "ä" * 257, "\ud800"):
-        with pytest.raises(ValueError, match="but ids in OpenSearch have 1 to 512 bytes of UTF-8"):
+        with pytest.raises(ValueError, match="but ids in OpenSearch must have 1 to 512 bytes of UTF-8"):
             texts_of(np.array([bad, "x"]), texts)
 
 
@@ -312,7 +317,8 @@ def test_tessella_does_not_need_opensearch():
     ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)  # noqa: S603
     last = ran.stderr.splitlines()[-1]
     assert (
-        last == "ImportError: tessella.opensearch needs opensearch-py; get it with: pip install 'tessella[opensearch]'"
+        last
+        == "ImportError: tessella.opensearch needs opensearch-py; install it with: pip install 'tessella[opensearch]'"
     )
 
 

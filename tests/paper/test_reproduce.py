@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from tessella.commands import app as cli
 from tessella.datasets import Ratings, movielens
-from tessella.paper import candidate_recovery, discarded, document, methods, problems, report
-from tessella.paper.claims import claims, goals
+from tessella.paper import candidate_recovery, discarded, document, methods, plots, problems, report
+from tessella.paper.claims import HEADLINE_BUDGETS, claims, goals, headline_problems, headlines
 from tessella.paper.experiments import run
 from tessella.paper.factorise import factorise, factorise_implicit
 from tessella.paper.frontiers import BUDGETS, allowed, frontier, matched, mean_gain
@@ -201,11 +201,11 @@ def test_the_report_claims_what_its_numbers_say(ran):
         spreads = [problem["methods"][method]["matched"]["tables"]["near"]["discarded_sd"] for method in BASELINES]
         mine = ours["near"]["discarded_sd"]
         steadier = by_words["the share discarded varies less over users than with the baselines", problem["title"]]
-        spread = by_words["the share discarded varies much over users for some of the baselines", problem["title"]]
+        spread = by_words["the share discarded varies a great deal over users for some baselines", problem["title"]]
         assert (steadier.held, spread.held) == (mine < min(spreads), mine < max(spreads))
     assert len(by_words) == 7 * len(results["problems"])
     for goal, row in zip(goals(results), document.goal_rows(results), strict=True):
-        assert row == (goal.where, goal.goal, goal.seen, "met" if goal.met else "MISSED")
+        assert row == (goal.where, goal.goal, goal.seen, "met" if goal.met else "missed")
         assert html.escape(goal.seen) in page
     for claim in by_words.values():
         assert html.escape(claim.measured) in page
@@ -213,7 +213,7 @@ def test_the_report_claims_what_its_numbers_say(ran):
 
 
 def _speed_claim():
-    return "nearly five-fold speed-up with about 80% of the items discarded, and minimal loss of accuracy"
+    return "nearly five-fold speed-up with about 80% of the items discarded and minimal loss of accuracy"
 
 
 def test_every_point_is_in_the_table_and_every_figure_is_there(ran):
@@ -233,8 +233,49 @@ def test_every_point_is_in_the_table_and_every_figure_is_there(ran):
 def test_the_page_for_the_docs_comes_from_the_summary(ran):
     short = report.summary(ran[1], json.loads((ran[0] / "times.json").read_text()))
     page = report.paper_page(short)
-    assert page.count("| held |") + page.count("| did not hold |") == len(claims(short))
+    judged = [*headlines(short), *claims(short)]
+    assert page.count("| held |") == sum(claim.held for claim in judged)
+    assert page.count("| did not hold |") == sum(not claim.held for claim in judged)
     assert short["command"] in page
+
+
+def test_the_report_opens_with_a_figure_and_a_table(ran, tmp_path):
+    folder, results = ran
+    page = (folder / "report.html").read_text()
+    assert page.index("<img") < page.index("<table") < page.index("<h2")
+    short = report.summary(results, json.loads((folder / "times.json").read_text()))
+    lines = report.paper_page(short).splitlines()
+    (picture,) = [number for number, line in enumerate(lines) if line.startswith("![")]
+    table = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    assert picture < table < next(number for number, line in enumerate(lines) if line.startswith("## "))
+    assert lines[picture].endswith(f"(../images/{document.OPENING_FIGURE.name}.png)")
+    drawn = plots.draw_opening(json.loads(json.dumps(short)), tmp_path)
+    assert (tmp_path / f"{drawn.name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_headline_shows_the_number_needed_and_the_number_measured(ran):
+    results = ran[1]
+    (problem,) = results["problems"].values()
+    rows = document.headline_rows(results)
+    assert len(rows) == len(headlines(results)) == 6
+    ours = problem["methods"]["ours"]["matched"]["unlimited"]
+    assert rows[0][2:4] == ("recovery of at least 0.95 with 80% discarded", f"{ours['recovery']['mean']:.3f}")
+    for row, budget in zip(rows[1:4], HEADLINE_BUDGETS, strict=True):
+        parts = {METHODS[method]: problem["methods"][method]["matched"][budget] for method in BASELINES}
+        best = max((part["recovery"]["mean"], name) for name, part in parts.items() if part)
+        assert row[2].startswith(f"more than {best[0]:.3f} (")
+        assert row[3] == f"{ours['recovery']['mean']:.3f}"
+    spreads = [problem["methods"][method]["matched"]["tables"]["near"]["discarded_sd"] for method in BASELINES]
+    assert rows[4][2].startswith(f"s.d. below {min(spreads):.3f} (")
+    assert rows[5][3].startswith(f"{max(spreads):.3f} (")
+    assert rows[4][3] in rows[5][2]
+
+
+def test_a_report_opens_with_the_papers_two_experiments():
+    named = {"problems": dict.fromkeys(["synthetic-10", "synthetic-20", "movielens-100k", "movielens-1m"])}
+    assert headline_problems(named) == ["synthetic-20", "movielens-100k"]
+    assert headline_problems({"problems": {"synthetic-3": None}}) == ["synthetic-3"]
+    assert headline_problems({"problems": {"movielens-100k": None}}) == ["movielens-100k"]
 
 
 def test_the_command_says_what_was_asked_for(tmp_path):
@@ -268,12 +309,12 @@ def test_impossible_sizes_get_a_sentence(sizes, sentence):
 
 
 def test_what_stands_there_is_not_overwritten_unasked(ran, tmp_path):
-    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True to replace it"):
+    with pytest.raises(FileExistsError, match="already exists; pass overwrite=True to replace it"):
         reproduce("synthetic", ran[0], scale=TINY)
     mine = tmp_path / "mine"
     shutil.copytree(ran[0], mine)
     (mine / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
+    with pytest.raises(FileExistsError, match=r"contains thesis\.tex, which is not part of a report"):
         reproduce("synthetic", mine, scale=TINY, overwrite=True)
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError, match=r"file is a file, but only a folder can be replaced\.$"):
@@ -314,7 +355,7 @@ def test_what_comes_into_a_folder_meanwhile_is_kept(ran, tmp_path, monkeypatch):
         write(*arguments)
 
     monkeypatch.setattr(report, "write", writes)
-    with pytest.raises(FileExistsError, match=r"holds thesis\.tex, which is no part of a report"):
+    with pytest.raises(FileExistsError, match=r"contains thesis\.tex, which is not part of a report"):
         reproduce("synthetic", out, quick=True, scale=replace(TINY, widths=(3,)), overwrite=True)
     assert (out / "figures" / "synthetic-20-bars.png").exists()
     assert list(tmp_path.iterdir()) == [out]
@@ -337,7 +378,7 @@ def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
         return result.stderr
 
     out = tmp_path / "report"
-    assert "holds no ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
+    assert "does not contain ml-100k/u.data" in said("movielens", "--out", out, "--data", tmp_path)
     assert "there is no folder" in said("synthetic", "--out", tmp_path / "no" / "report")
     assert "items is 5, but must be at least 20" in said("synthetic", "--out", out, "--items", 5)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -369,7 +410,7 @@ def test_further_sets_are_taken_where_they_are(tmp_path, monkeypatch):
     for array, sentence in (
         (np.zeros((30, 3), np.float32), "items.npy has 3 columns, but 4 are expected"),
         (np.full((30, 4), np.nan, np.float32), "items.npy holds nan in row 0"),
-        (np.zeros((5, 4), np.float32), "factors of 5 users and 5 items, but at least 1 and 20 are needed"),
+        (np.zeros((5, 4), np.float32), "factors of 5 users and 5 items, but at least 1 user and 20 items are needed"),
         (np.array([None]), "items.npy"),
     ):
         np.save(folder / "items.npy", array)
@@ -379,7 +420,7 @@ def test_further_sets_are_taken_where_they_are(tmp_path, monkeypatch):
 
 def test_too_few_items_get_a_sentence(tmp_path):
     write_ratings(tmp_path, Ratings(np.arange(9), np.arange(9), np.full(9, 3.0), None))
-    with pytest.raises(ValueError, match="has ratings of 9 items here, but at least 20 are needed"):
+    with pytest.raises(ValueError, match="has ratings of 9 items, but at least 20 are needed"):
         problems.movielens_problems(tmp_path, TINY, 0, more=False)
 
 

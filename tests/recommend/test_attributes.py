@@ -237,25 +237,25 @@ KNOWN = Attributes.of({"year": [1], "genre": [["a"]], "day": [dt.date(2020, 1, 1
     [
         ({"a": [1, 2]}, ValueError, "attributes['a'] has 2 values, but there are 3 items."),
         ({"a": np.zeros(4)}, ValueError, "attributes['a'] has 4 values, but there are 3 items."),
-        ({"a": "abc"}, TypeError, "attributes['a'] is a str, but must be a list or array with a value for each item."),
-        ({"a": {1, 2, 3}}, TypeError, "attributes['a'] is a set, but must be a list or array with a value for each item."),
-        ({"a": None}, TypeError, "attributes['a'] is a NoneType, but must be a list or array"),
-        ({"a": np.zeros((3, 2))}, ValueError, "attributes['a'] has 2 dimensions, but must have 1; pass lists for several values an item."),
-        ({"a": [1, "x", None]}, TypeError, "attributes['a'] holds int and str, but a column holds values of one kind: texts, lists of "),
-        ({"a": [True, 1, 2]}, TypeError, "attributes['a'] holds bool and int, but a column holds values of one kind"),
-        ({"a": [b"a", b"b", b"c"]}, TypeError, "attributes['a'] holds bytes, but a column holds values of one kind"),
-        ({"a": np.array([b"a", b"b", b"c"])}, TypeError, "attributes['a'] holds |S1, but must hold texts, "),
-        ({"a": [["a"], "a", None]}, TypeError, "attributes['a'] holds list and str, but a column"),
-        ({"a": [["a"], [1], None]}, TypeError, "attributes['a'] has lists of int and str, but they must hold texts, or whole numbers."),
-        ({"a": [[["a"]], [], None]}, TypeError, "attributes['a'] has lists of list, but they must hold texts, or whole numbers."),
-        ({"a": [2**63, 1, 2]}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit int64."),
-        ({"a": np.array([2**63, 1, 2], np.uint64)}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit int64."),
-        ({"a": [-(2**63), 1, 2]}, ValueError, "attributes['a'] holds -9223372036854775808, but must be larger, as it stands for a missing value."),
-        ({"a": [[2**63], [1], []]}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit int64."),
-        ({1: [1, 2, 3]}, TypeError, "attributes has a column named 1, but names of columns are texts."),
-        ({"": [1, 2, 3]}, TypeError, "attributes has a column named '', but names of columns are texts."),
-        ({"not": [1, 2, 3]}, ValueError, "attributes has a column named 'not', which is a word of where; give it another name."),
-        ([1, 2, 3], TypeError, "attributes is a list, but must be a dict of columns, or a table of pandas, polars or Arrow."),
+        ({"a": "abc"}, TypeError, "attributes['a'] must be a list or array with a value for each item, not str."),
+        ({"a": {1, 2, 3}}, TypeError, "attributes['a'] must be a list or array with a value for each item, not set."),
+        ({"a": None}, TypeError, "attributes['a'] must be a list or array with a value for each item, not NoneType."),
+        ({"a": np.zeros((3, 2))}, ValueError, "attributes['a'] has 2 dimensions, but must have 1; pass a list for each item instead."),
+        ({"a": [1, "x", None]}, TypeError, "attributes['a'] holds int and str, but must hold values of one kind: strings, lists of strings or integers, numbers, dates or bools."),
+        ({"a": [True, 1, 2]}, TypeError, "attributes['a'] holds bool and int, but must hold values of one kind"),
+        ({"a": [b"a", b"b", b"c"]}, TypeError, "attributes['a'] holds bytes, but must hold values of one kind"),
+        ({"a": np.array([b"a", b"b", b"c"])}, TypeError, "attributes['a'] holds |S1, but must hold strings, "),
+        ({"a": [["a"], "a", None]}, TypeError, "attributes['a'] holds list and str, but must hold values of one kind"),
+        ({"a": [["a"], [1], None]}, TypeError, "attributes['a'] holds lists of int and str, but must hold lists of strings or of integers."),
+        ({"a": [[["a"]], [], None]}, TypeError, "attributes['a'] holds lists of list, but must hold lists of strings or of integers."),
+        ({"a": [2**63, 1, 2]}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit in int64."),
+        ({"a": np.array([2**63, 1, 2], np.uint64)}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit in int64."),
+        ({"a": [-(2**63), 1, 2]}, ValueError, "attributes['a'] holds -9223372036854775808, which stands for a missing value; use a larger number."),
+        ({"a": [[2**63], [1], []]}, ValueError, "attributes['a'] holds 9223372036854775808, but must fit in int64."),
+        ({1: [1, 2, 3]}, TypeError, "attributes has a column named 1, but column names must be non-empty strings."),
+        ({"": [1, 2, 3]}, TypeError, "attributes has a column named '', but column names must be non-empty strings."),
+        ({"not": [1, 2, 3]}, ValueError, "attributes has a column named 'not', which is a keyword of where; rename the column."),
+        ([1, 2, 3], TypeError, "attributes must be a dict of columns, or a pandas, polars or Arrow table, not list."),
     ],
 )  # fmt: skip
 def test_bad_input(data, kind, sentence):
@@ -266,28 +266,26 @@ def test_bad_input(data, kind, sentence):
 @pytest.mark.parametrize(
     ("data", "kind", "sentence"),
     [
-        ({"year": ["x"]}, TypeError, "added['year'] holds values of the kind category, but those of the items there are number."),
-        ({"genre": [[1]]}, TypeError, "added['genre'] holds lists of whole numbers, but those of the items there are texts."),
-        ({"day": ["2020-13-01"]}, ValueError, "added['day'] holds '2020-13-01' at 0, but dates are like 2020-12-31 or 2020-12-31T12:00:00."),
-        ({"day": ["2020"]}, ValueError, "added['day'] holds '2020' at 0"),
+        ({"year": ["x"]}, TypeError, "added['year'] has kind 'category', but for existing items it has kind 'number'."),
+        ({"genre": [[1]]}, TypeError, "added['genre'] holds lists of integers, but for existing items it holds lists of strings."),
+        ({"day": ["2020-13-01"]}, ValueError, "added['day'] holds '2020-13-01' in row 0, but must hold dates such as 2020-12-31 or 2020-12-31T12:00:00."),
+        ({"day": ["2020"]}, ValueError, "added['day'] holds '2020' in row 0"),
         ({"yeer": [1]}, ValueError, "added names the column 'yeer', but there is no such column; did you mean 'year'?"),
     ],
 )  # fmt: skip
 def test_bad_input_beside_other_items(data, kind, sentence):
     with pytest.raises(kind, match=re.escape(sentence)):
         Attributes.of({"year": [1], "genre": [[]], "day": [None]} | data, 1, "added", like=KNOWN)
-    with pytest.raises(
-        ValueError, match=re.escape("added has no column 'day', but the items there have one; pass None")
-    ):
+    with pytest.raises(ValueError, match="added has no column 'day', but existing items have it; pass None"):
         Attributes.of({"year": [1], "genre": [[]]}, 1, "added", like=KNOWN)
-    with pytest.raises(TypeError, match="attributes\\['year'\\] holds values of the kind boolean"):
+    with pytest.raises(TypeError, match="attributes\\['year'\\] has kind 'boolean'"):
         KNOWN.joined(Attributes.of({"year": [True], "genre": [["a"]], "day": [dt.date(2020, 1, 1)]}, 1))
 
 
 @pytest.mark.skipif(not pl, reason="needs polars")
 def test_a_lazy_frame_is_refused():
     with pytest.raises(
-        TypeError, match=re.escape("attributes is a LazyFrame that was not computed yet; pass its collect().")
+        TypeError, match=re.escape("attributes is a LazyFrame, which is not computed yet; pass its collect().")
     ):
         Attributes.of(pl.DataFrame(DATA, strict=False).lazy(), 3)
 

@@ -142,7 +142,7 @@ def test_plans_go_through_json(told):
     _, boosting, _ = told
     again = Boosting.from_json(json.loads(json.dumps(boosting.to_json())), boosting.n_signals, tiled=True)
     assert again == boosting
-    with pytest.raises(ValueError, match="there are 1 plans for boosts, but must be 3"):
+    with pytest.raises(ValueError, match="there are 1 plans for boosts, but there must be 3"):
         Boosting.from_json(boosting.to_json()[:1], 1, tiled=True)
 
 

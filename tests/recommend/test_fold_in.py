@@ -99,10 +99,13 @@ def test_a_gram_matrix_reads_blocks_of_a_memory_map(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"weights": [1.0]}, r"weights has shape \(1,\), but 2 were liked, so it must have shape \(2,\)\."),
+        ({"weights": [1.0]}, r"weights has shape \(1,\), but must have shape \(2,\), one weight for each like\."),
         ({"weights": [1.0, np.nan]}, "weights holds nan in row 1, but must be finite."),
         ({"regularization": -1.0}, "regularization is -1.0, but must be finite and at least 0."),
-        ({"regularization": 0.0}, "regularization is 0, too small to fold in with"),
+        (
+            {"regularization": 0.0},
+            "regularization is 0, which is too small: the least-squares system has no unique solution",
+        ),
         ({"alpha": np.inf}, "alpha is inf, but must be finite and at least 0."),
         (
             {

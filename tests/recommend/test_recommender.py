@@ -1,5 +1,6 @@
 """Recommender: what it holds, how it changes, its file, its tables, and a sentence for whatever is wrong."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -144,6 +145,16 @@ def test_users_may_come_to_a_model_without():
     assert bare.recommend(9, k=1).ids.tolist() == ["z"]
 
 
+def test_a_recommender_whose_text_users_were_all_removed_can_be_loaded(tmp_path):
+    model = ts.Recommender.build(np.eye(3), [[1.0, 0.0, 0.0]], user_ids=["ann"], seen=[[0]])
+    model.remove_users(["ann"])
+    model.save(tmp_path / "model")
+    loaded = ts.Recommender.load(tmp_path / "model")
+    assert loaded.user_ids.tolist() == []
+    loaded.add_users([[0.0, 1.0, 0.0]], ["bob"], seen=[[0]])
+    assert loaded.recommend("bob", k=2).ids.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 def test_save_then_load_changes_nothing(model, tmp_path, mmap):
     for change in (lambda: None, lambda: model.remove_items(["b"]), lambda: model.remove_users(["ann"])):
@@ -226,7 +237,7 @@ def test_an_interrupted_job_resumes(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.recommend_all(out=tmp_path / "recs", progress=False)
     asked += [0] * 10
-    with pytest.raises(ValueError, match="begun with another k"):
+    with pytest.raises(ValueError, match="started with another k"):
         model.recommend_all(5, out=tmp_path / "recs", progress=False)
     found = model.recommend_all(out=tmp_path / "recs", progress=False)
     assert asked[-2:] == [64, 8]  # the first two blocks were kept
@@ -265,7 +276,7 @@ def test_swapping_models_under_searching_threads_mixes_nothing():
     assert generations == {model.generation for model in models}
     cursor = models[0].recommend(0).next
     live.swap(models[1])
-    with pytest.raises(ValueError, match="begin with the first page"):
+    with pytest.raises(ValueError, match="start again with the first page"):
         live.recommend(0, after=cursor)
 
 
@@ -307,16 +318,16 @@ def test_tables(model):
 def test_a_short_list_says_so(model):
     found = model.recommend("ann", k=4, where={"year": {"from": 1980}}, exclude=["b"])
     assert bool(found.short)
-    assert str(found).splitlines()[-1] == "2 of 4 asked for: no more were found."
-    assert "<p>2 of 4 asked for: no more were found.</p>" in found._repr_html_()
+    assert str(found).splitlines()[-1] == "2 of the 4 requested items; no more were found."
+    assert "<p>2 of the 4 requested items; no more were found.</p>" in found._repr_html_()
     both = model.recommend(["ann", "bob"], k=5)
     assert both.short.tolist() == [True, False]
-    assert str(both).splitlines()[-1] == "1 list has fewer than the 5 asked for: no more were found."
+    assert str(both).splitlines()[-1] == "1 list has fewer than the 5 requested items; no more were found."
     assert not model.recommend("ann", k=4).short
     alike = made(attributes={"genre": ["x", "x", "y", "y", "y"]}).recommend(
         "bob", k=3, variety=ts.at_most(1, per="genre")
     )
-    assert str(alike).splitlines()[-1] == "2 of 3 asked for: no more were found."
+    assert str(alike).splitlines()[-1] == "2 of the 3 requested items; no more were found."
 
 
 def test_pages_tell_which_version_the_page_before_saw(model):
@@ -439,14 +450,14 @@ def test_methods_by_name(kind):
 
 BAD_BUILDS = [
     ({"user_factors": np.ones((2, 4))}, "user_factors has 4 columns, but 3 are expected."),
-    ({"user_factors": np.ones((2, 0, 3))}, "user_factors has 0 vectors for each user"),
+    ({"user_factors": np.ones((2, 0, 3))}, "user_factors has 0 vectors per user"),
     ({"user_factors": [[np.nan, 0, 0]]}, "user_factors holds nan in row 0"),
     ({"user_factors": np.ones((2, 3)), "user_ids": [1]}, "user_ids has 1 entries, but there are 2 users."),
     ({"user_factors": np.ones((2, 3)), "user_ids": [1, 1]}, "user_ids holds 1 more than once."),
-    ({"user_factors": np.ones((2, 3)), "seen": [1, 2]}, "seen is one sequence of ids, but must be a list with one for each of the 2 users"),
+    ({"user_factors": np.ones((2, 3)), "seen": [1, 2]}, "seen is one sequence of ids, but must be a list of sequences, one for each of the 2 users"),
     ({"user_factors": np.ones((2, 3)), "seen": [[1]]}, "seen has 1 sequence of ids, but there are 2 queries."),
     ({"user_factors": np.ones((2, 3)), "seen": scipy.sparse.csr_array((2, 9))}, "seen has shape"),
-    ({"user_factors": np.ones((2, 3)), "seen": [["a"], []]}, "texts"),
+    ({"user_factors": np.ones((2, 3)), "seen": [["a"], []]}, "strings"),
     ({"attributes": {"year": [1, 2]}}, "attributes\\['year'\\] has 2"),
     ({"signals": {"fresh": [1.0]}}, "signals\\['fresh'\\] has 1 values, but there are 3 items."),
     ({"signals": {"fresh": [1.0, np.nan, 0]}}, "signals\\['fresh'\\] holds nan in row 1"),
@@ -465,48 +476,48 @@ def test_bad_builds(options, sentence):
 ANN = {"users": "ann"}
 BAD_CALLS = [
     ("recommend", {"users": "dan"}, KeyError, "there is no user with id 'dan'"),
-    ("recommend", {"users": 7}, TypeError, "users holds whole numbers, but the ids of users are texts."),
-    ("recommend", {"users": ["ann", 7]}, TypeError, "users holds both texts and other values"),
-    ("recommend", {"users": True}, TypeError, "users is a bool"),
-    ("recommend", {"users": 1.5}, TypeError, "users is a float, but must be ids of users or vectors."),
-    ("recommend", {"users": {"ann"}}, TypeError, "users is a set, but must be ids of users or vectors."),
-    ("recommend", {"users": scipy.sparse.eye_array(3)}, TypeError, "users is a SciPy sparse matrix"),
-    ("recommend", {}, ValueError, "nobody is asked for; pass users, liked or like."),
-    ("recommend", {"users": [1.0, 2.0]}, ValueError, "users has vectors of 2 numbers, but the model has 3 factors."),
+    ("recommend", {"users": 7}, TypeError, "users holds integers, but the user ids are strings."),
+    ("recommend", {"users": ["ann", 7]}, TypeError, "users holds both strings and other values"),
+    ("recommend", {"users": True}, TypeError, "users must be ids or vectors, not bool."),
+    ("recommend", {"users": 1.5}, TypeError, "users must be ids or vectors, not float."),
+    ("recommend", {"users": {"ann"}}, TypeError, "users must be ids or vectors, not set."),
+    ("recommend", {"users": scipy.sparse.eye_array(3)}, TypeError, "users must be ids or vectors, not a SciPy sparse matrix; pass likes as liked=."),
+    ("recommend", {}, ValueError, "there is nobody to recommend to; pass users, liked or like."),
+    ("recommend", {"users": [1.0, 2.0]}, ValueError, "users has vectors of length 2, but the model has 3 factors."),
     ("recommend", {"users": [1.0, np.nan, 0]}, ValueError, "users holds nan, but vectors must be finite."),
     ("recommend", {"users": np.ones((1, 1, 1, 3))}, ValueError, "users has 4 dimensions"),
     ("recommend", {"users": np.ones((1, 0, 3))}, ValueError, "users has 0 vectors for each user"),
     ("recommend", {"users": [[1.0, 2], [1.0]]}, ValueError, "users is not a matrix"),
-    ("recommend", {"liked": []}, ValueError, "nothing is liked, but at least 1 item is needed to fold in."),
+    ("recommend", {"liked": []}, ValueError, "there are no liked items, but folding in needs at least 1."),
     ("recommend", {"liked": ["q"]}, KeyError, "there is no item with id 'q'"),
-    ("recommend", {"liked": [3]}, TypeError, "ids are whole numbers, but those in the index are texts."),
+    ("recommend", {"liked": [3]}, TypeError, "ids are integers, but those in the index are strings."),
     ("recommend", {"liked": ["a", "a"]}, ValueError, "liked holds 'a' more than once."),
     ("recommend", {"liked": "a"}, TypeError, "liked is 'a', but must be a sequence of ids"),
     ("recommend", {"liked": {"a": np.nan}}, ValueError, "weights holds nan in row 0, but must be finite."),
     ("recommend", {"liked": ["a"], "regularization": -1}, ValueError, "regularization is -1.0"),
     ("recommend", {"liked": ["a"], "alpha": np.inf}, ValueError, "alpha is inf"),
     ("recommend", {"liked": [["a"]], "users": "ann"}, ValueError, "liked has 1 lists of items, but"),
-    ("recommend", {"liked": ["a"], "users": np.ones(3)}, TypeError, "beside liked it must hold ids of users"),
+    ("recommend", {"liked": ["a"], "users": np.ones(3)}, TypeError, "together with liked it must hold user ids"),
     ("recommend", {"like": []}, ValueError, "like and dislike are empty"),
     ("recommend", {"like": ["q"]}, KeyError, "there is no item with id 'q'"),
-    ("recommend", {"like": ["a"], "users": "ann"}, ValueError, "like and dislike are for a question without a user"),
+    ("recommend", {"like": ["a"], "users": "ann"}, ValueError, "like and dislike cannot be combined with users or liked"),
     ("recommend", {"like": ["a"], "dislike": [["b"], ["c"]]}, ValueError, "like and dislike must both be one sequence"),
     ("recommend", ANN | {"k": 0}, ValueError, "k is 0, but must be from 1"),
-    ("recommend", ANN | {"k": "3"}, TypeError, "k is a whole number, not str."),
-    ("recommend", ANN | {"exclude_seen": 1}, TypeError, "exclude_seen is True or False, not int."),
+    ("recommend", ANN | {"k": "3"}, TypeError, "k must be an integer, not str."),
+    ("recommend", ANN | {"exclude_seen": 1}, TypeError, "exclude_seen must be True or False, not int."),
     ("recommend", ANN | {"where": {"genre": "x"}}, ValueError, "genre"),
     ("recommend", ANN | {"where": {"year": "x"}}, (TypeError, ValueError), "year"),
-    ("recommend", ANN | {"boosts": {"new": 1}}, ValueError, "boosts names 'new', which is no signal; there are 'fresh'."),
+    ("recommend", ANN | {"boosts": {"new": 1}}, ValueError, "boosts names 'new', which is not a signal; there are 'fresh'."),
     ("recommend", ANN | {"boosts": {"fresh": np.nan}}, ValueError, "boosts\\['fresh'\\] is nan, but weights must be finite."),
-    ("recommend", ANN | {"boosts": {"fresh": [1, 2]}}, ValueError, "must be one weight or one for each of 1 queries."),
-    ("recommend", ANN | {"boosts": 3}, TypeError, "boosts is a int"),
+    ("recommend", ANN | {"boosts": {"fresh": [1, 2]}}, ValueError, "must be one weight, or one for each of the 1 queries."),
+    ("recommend", ANN | {"boosts": 3}, TypeError, "boosts must be a dict of weights by signal name, not int."),
     ("recommend", ANN | {"exclude": 3}, TypeError, "exclude is a int"),
     ("recommend", ANN | {"allow": [["a"], ["b"]]}, ValueError, "allow has 2 sequences of ids, but there is 1 query."),
-    ("recommend", ANN | {"after": "x"}, ValueError, "after is no cursor, or a damaged one"),
-    ("recommend", ANN | {"after": "é"}, ValueError, "after is no cursor, or a damaged one"),
-    ("recommend", ANN | {"after": 3}, TypeError, "after is a int, but must be the text"),
+    ("recommend", ANN | {"after": "x"}, ValueError, "after is not a valid cursor"),
+    ("recommend", ANN | {"after": "é"}, ValueError, "after is not a valid cursor"),
+    ("recommend", ANN | {"after": 3}, TypeError, "after must be a str, the `next` of the previous page, not int."),
     ("recommend", ANN | {"interests": "all"}, ValueError, "interests is 'all', but must be one of 'best', 'sum'."),
-    ("recommend", ANN | {"variety": 3}, TypeError, "variety is a int, but must be tessella.at_most"),
+    ("recommend", ANN | {"variety": 3}, TypeError, "variety must be tessella.at_most\\(...\\) or tessella.diversify\\(...\\), not int."),
     ("recommend", ANN | {"variety": ts.at_most(1, per="genre")}, ValueError, "genre"),
     ("recommend", ANN | {"method": "exact"}, TypeError, "method is a str"),
     ("recommend", ANN | {"method": ts.Slots(1), "exact": True}, ValueError, "contradict each other"),
@@ -516,31 +527,31 @@ BAD_CALLS = [
     ("recommend_all", {"out": 3}, TypeError, "out is a int"),
     ("explain", ANN, ValueError, "item is missing"),
     ("explain", ANN | {"item": "q"}, KeyError, "there is no item with id 'q'"),
-    ("explain", {"users": ["ann", "bob"], "item": "a"}, ValueError, "there are 2 users, but one is explained at a time."),
+    ("explain", {"users": ["ann", "bob"], "item": "a"}, ValueError, "there are 2 users, but explain takes 1 at a time."),
     ("similar", {"items": "q"}, KeyError, "there is no item with id 'q'"),
     ("similar", {"items": "a", "metric": "l2"}, ValueError, "metric is 'l2'"),
-    ("fold_in", {"items": []}, ValueError, "nothing is liked"),
+    ("fold_in", {"items": []}, ValueError, "there are no liked items"),
     ("fold_in", {"items": ["a"], "weights": [1, 2]}, ValueError, "weights has shape \\(2,\\)"),
-    ("fold_in_item", {"users": []}, ValueError, "nobody liked the item"),
+    ("fold_in_item", {"users": []}, ValueError, "users is empty, but folding in an item needs at least 1 user"),
     ("fold_in_item", {"users": ["dan"]}, KeyError, "there is no user with id 'dan'"),
     ("add_items", {"item_factors": np.ones((1, 3)), "ids": ["n"]}, ValueError, "attributes of the new items are missing; pass 'title', 'year'."),
     ("add_items", {"item_factors": np.ones((1, 3)), "ids": ["n"], "attributes": {"title": ["N"], "year": [1]}}, ValueError, "signals of the new items are missing; pass 'fresh'."),
     ("add_items", {"item_factors": np.ones((1, 3)), "ids": ["n"], "attributes": {"title": ["N"], "year": [1, 2]}, "signals": {"fresh": [1]}}, ValueError, "attributes\\['year'\\] has 2"),
-    ("add_items", {"item_factors": np.ones((1, 3)), "ids": ["a"], "attributes": {"title": ["N"], "year": [1]}, "signals": {"fresh": [1]}}, ValueError, "id 'a' is in the index already"),
+    ("add_items", {"item_factors": np.ones((1, 3)), "ids": ["a"], "attributes": {"title": ["N"], "year": [1]}, "signals": {"fresh": [1]}}, ValueError, "id 'a' is already in the index"),
     ("add_items", {"item_factors": np.ones((1, 4)), "ids": ["n"]}, ValueError, "item_factors has 4 columns, but 3 are expected."),
     ("update_items", {"item_factors": None, "ids": ["q"]}, KeyError, "there is no item with id 'q'"),
     ("update_items", {"item_factors": np.ones((2, 3)), "ids": ["a"]}, ValueError, "ids has 1 entries, but there are 2 items."),
     ("update_items", {"item_factors": None, "ids": ["a"], "signals": {"fresh": [np.inf]}}, ValueError, "signals\\['fresh'\\] holds inf"),
     ("remove_items", {"ids": ["q"]}, KeyError, "there is no item with id 'q'"),
-    ("add_users", {"user_factors": np.ones((1, 3)), "ids": ["ann"]}, ValueError, "user 'ann' is there already; use update_users"),
+    ("add_users", {"user_factors": np.ones((1, 3)), "ids": ["ann"]}, ValueError, "user 'ann' already exists; use update_users"),
     ("add_users", {"user_factors": np.ones((2, 3)), "ids": ["dan"]}, ValueError, "user_factors has 2 rows, but there are 1 ids."),
-    ("add_users", {"user_factors": None, "ids": ["dan"]}, ValueError, "new users are given no factors, but all users have factors."),
+    ("add_users", {"user_factors": None, "ids": ["dan"]}, ValueError, "the new users have no factors, but all existing users have them."),
     ("add_users", {"user_factors": np.ones((1, 2, 3)), "ids": ["dan"]}, ValueError, "user_factors has shape \\(1, 2, 3\\)"),
-    ("add_users", {"user_factors": np.ones((1, 3)), "ids": [7]}, TypeError, "ids of users must all be whole numbers, or all texts."),
+    ("add_users", {"user_factors": np.ones((1, 3)), "ids": [7]}, TypeError, "user ids must be all integers or all strings."),
     ("update_users", {"user_factors": np.ones((1, 3)), "ids": ["dan"]}, KeyError, "there is no user with id 'dan'"),
     ("remove_users", {"ids": ["dan"]}, KeyError, "there is no user with id 'dan'"),
     ("tune", {"queries": np.ones((2, 4))}, ValueError, "queries has 4 columns"),
-    ("save", {"path": "x", "overwrite": 1}, TypeError, "overwrite is True or False"),
+    ("save", {"path": "x", "overwrite": 1}, TypeError, "overwrite must be True or False"),
 ]  # fmt: skip
 
 
@@ -556,7 +567,7 @@ def test_bad_calls_change_nothing(model, call, options, error, sentence):
 
 def test_cursors_of_others_are_refused(model):
     cursor = model.recommend("ann", k=1).next
-    with pytest.raises(ValueError, match="after is a cursor of a list for other users"):
+    with pytest.raises(ValueError, match="after is a cursor for other users"):
         model.recommend("bob", after=cursor)
     other = ts.Recommender.build(np.eye(3), np.eye(3), user_ids=["ann", "bob", "cy"])
     with pytest.raises(ValueError, match=r"after is a cursor of model \w+, but this is model"):
@@ -569,34 +580,36 @@ def test_cursors_of_others_are_refused(model):
 def test_a_model_without_users_factors_attributes_or_signals():
     bare = ts.Recommender.build(np.eye(3))
     for call in (lambda: bare.recommend(0), bare.recommend_all, lambda: bare.remove_users([0])):
-        with pytest.raises(ValueError, match="the recommender holds no users; pass vectors"):
+        with pytest.raises(ValueError, match="the recommender has no users; pass vectors"):
             call()
-    with pytest.raises(ValueError, match="where needs attributes of items, but the recommender has none"):
+    with pytest.raises(ValueError, match="where needs item attributes, but the recommender has none"):
         bare.recommend(np.ones(3), where={"a": 1})
-    with pytest.raises(ValueError, match="boosts needs signals of items, but the recommender has none"):
+    with pytest.raises(ValueError, match="boosts needs item signals, but the recommender has none"):
         bare.recommend(np.ones(3), boosts={"a": 1})
-    with pytest.raises(ValueError, match="at_most needs attributes"):
+    with pytest.raises(ValueError, match="at_most needs item attributes"):
         bare.recommend(np.ones(3), variety=ts.at_most(1, per="a"))
-    with pytest.raises(ValueError, match="attributes are given, but the recommender was built without"):
+    with pytest.raises(ValueError, match="attributes are given, but the recommender was built without attributes"):
         bare.add_items([[1.0, 1, 1]], [5], attributes={"a": [1]})
     without = ts.Recommender.build(np.eye(3), user_ids=[4, 5], seen=[[0], []])
-    with pytest.raises(ValueError, match="the recommender holds no user factors; pass vectors, or what a user liked"):
+    with pytest.raises(ValueError, match="the recommender has no user factors; pass vectors, or the liked items"):
         without.recommend(4)
     assert without.recommend(4, liked=[1], k=3).ids.tolist() == [2, -1, -1]
     with pytest.raises(
-        ValueError, match="liked is added to what a user has seen, but the recommender holds nothing seen"
+        ValueError, match="liked is added to the items they have seen, but the recommender has no seen items"
     ):
         ts.Recommender.build(np.eye(3), np.eye(3)).recommend(0, liked=[1])
 
 
 def test_live_takes_recommenders(model):
-    with pytest.raises(TypeError, match=r"recommender is a int, but must be a tessella\.Recommender"):
+    with pytest.raises(TypeError, match=r"recommender must be a tessella\.Recommender, not int"):
         ts.Live(3)
     live = ts.Live(model)
-    with pytest.raises(TypeError, match="recommender is a NoneType"):
+    with pytest.raises(TypeError, match=r"recommender must be a tessella\.Recommender, not NoneType"):
         live.swap(None)
     assert live.current is model
-    with pytest.raises(TypeError, match=r"a Recommender is made by Recommender\.build"):
+    with pytest.raises(
+        TypeError, match=r"create a Recommender with Recommender\.build\(item_factors\) or Recommender\.load\(path\)"
+    ):
         ts.Recommender(3)
 
 
@@ -609,3 +622,23 @@ def test_lists_are_diversified_where_items_have_signals():
     found, other = (model.recommend([0, 1], k=5, variety=rule).ids for model in (plain, boosted))
     np.testing.assert_array_equal(found, other)
     assert (found != plain.recommend([0, 1], k=5).ids).any()
+
+
+def test_what_an_update_keeps_is_what_would_be_computed_again():
+    rng = np.random.default_rng(0)
+    items, users = rng.standard_normal((60, 4)), rng.standard_normal((5, 4))
+    model = ts.Recommender.build(items, users, item_ids=np.arange(60) * 7, seen=[[0, 7], [14], [], [413], [21]])
+    model.remove_items([7, 35])
+    model.add_items(rng.standard_normal((2, 4)), [35, 1000])
+    model._edition.ready()
+    for _ in range(12):
+        some = rng.choice(model._edition.version.ids, 10, replace=False)
+        model.update_items(rng.standard_normal((10, 4)), some)
+        edition = model._edition
+        kept = {name: vars(edition.version)[name] for name in ("ids", "live_rows")} | {
+            "seen": vars(edition)["seen_rows"]
+        }
+        fresh = dataclasses.replace(edition.version)
+        np.testing.assert_array_equal(kept["ids"], fresh.ids)
+        np.testing.assert_array_equal(kept["live_rows"], fresh.live_rows)
+        np.testing.assert_array_equal(kept["seen"], dataclasses.replace(edition, version=fresh).seen_rows)

@@ -138,7 +138,7 @@ def test_decaying_signals_wear():
     late = signals.joined({"fresh": [50.0]}, 1)
     assert late.worn
     assert not late.refitted(np.ones((3, 2), np.float32)).worn
-    with pytest.raises(ValueError, match=r"signals\['fresh'\] has an item that is 99 lifetimes newer"):
+    with pytest.raises(ValueError, match=r"signals\['fresh'\] has an item 99 lifetimes newer"):
         signals.joined({"fresh": [1000.0]}, 1)
 
 
@@ -187,12 +187,12 @@ GOOD = {"a": [1.0, 2.0, 3.0], "fresh": Decaying([1.0, 2.0, 3.0], tau=1.0)}
     ("data", "sentence"),
     [
         ({"a": [1.0, 2.0]}, r"signals\['a'\] has 2 values, but there are 3 items\."),
-        ({"a": [1.0, np.nan, 2.0]}, r"signals\['a'\] holds nan in row 1, but must be finite; fill what is missing\."),
+        ({"a": [1.0, np.nan, 2.0]}, r"signals\['a'\] holds nan in row 1, but must be finite; fill missing values\."),
         ({"a": ["x", "y", "z"]}, r"signals\['a'\] holds <U1, but must hold real numbers"),
         ({"a": np.ones((3, 2))}, r"signals\['a'\] has 2 dimensions, but must have 1\."),
-        ({3: [1.0, 2.0, 3.0]}, "signals has a column 3, but names must be texts."),
-        ([1.0], "signals is a list, but must be a dict or a frame of columns."),
-        ({"a": [1.0, 1.0, -1e308]}, r"signals\['a'\] holds -1e\+308, too large for float32; scale it down\."),
+        ({3: [1.0, 2.0, 3.0]}, "signals has a column named 3, but column names must be strings."),
+        ([1.0], "signals must be a dict or a frame of columns, not list."),
+        ({"a": [1.0, 1.0, -1e308]}, r"signals\['a'\] holds -1e\+308, which is too large for float32; scale it down\."),
     ],
 )
 def test_bad_signals_get_a_sentence(data, sentence):
@@ -203,14 +203,14 @@ def test_bad_signals_get_a_sentence(data, sentence):
 @pytest.mark.parametrize(
     ("boosts", "sentence"),
     [
-        ({"b": 1.0}, "boosts names 'b', which is no signal; there are 'a', 'fresh'."),
+        ({"b": 1.0}, "boosts names 'b', which is not a signal; there are 'a', 'fresh'."),
         ({"a": np.nan}, r"boosts\['a'\] is nan, but weights must be finite\."),
         (
             {"a": [1.0, 2.0, 3.0]},
-            r"boosts\['a'\] has shape \(3,\), but must be one weight or one for each of 2 queries\.",
+            r"boosts\['a'\] has shape \(3,\), but must be one weight, or one for each of the 2 queries\.",
         ),
         ({"a": "much"}, r"boosts\['a'\] holds <U4, but must hold real numbers"),
-        ([1.0], "boosts is a list, but must be a dict of weights by the signal's name."),
+        ([1.0], "boosts must be a dict of weights by signal name, not list."),
     ],
 )
 def test_bad_boosts_get_a_sentence(boosts, sentence):
@@ -222,7 +222,9 @@ def test_bad_boosts_get_a_sentence(boosts, sentence):
 
 def test_a_weight_too_large_gets_a_sentence():
     signals = Signals.fit(GOOD, np.ones((3, 2), np.float32))
-    with pytest.raises(ValueError, match=r"boosts\['a'\] is 1e\+300, too large for float32\."):
+    with pytest.raises(
+        ValueError, match=r"boosts\['a'\] is 1e\+300, which is too large for float32; use a smaller weight\."
+    ):
         signals.query_part({"a": 1e300}, 2)
 
 
@@ -231,10 +233,10 @@ def test_a_weight_too_large_gets_a_sentence():
     [
         ({"tau": 0.0}, "tau is 0, but must be above 0."),
         ({"half_life": -1.0}, "half_life is -1.0, but must be finite and at least 0."),
-        ({}, "a decaying signal needs half_life or tau, and not both."),
-        ({"tau": 1.0, "half_life": 1.0}, "a decaying signal needs half_life or tau, and not both."),
+        ({}, "a decaying signal needs either half_life or tau; pass exactly one of them."),
+        ({"tau": 1.0, "half_life": 1.0}, "a decaying signal needs either half_life or tau; pass exactly one of them."),
         ({"tau": 1.0, "times": np.array(["2024-01-01", "NaT"], "datetime64[D]")}, "times holds NaT in row 1"),
-        ({"tau": 1.0, "times": ["soon"]}, "times holds texts, but must hold dates, times or seconds since 1970."),
+        ({"tau": 1.0, "times": ["soon"]}, "times holds strings, but must hold dates, times or seconds since 1970."),
     ],
 )
 def test_bad_decays_get_a_sentence(arguments, sentence):
@@ -245,13 +247,13 @@ def test_bad_decays_get_a_sentence(arguments, sentence):
 def test_new_items_have_the_same_signals():
     signals = Signals.fit(GOOD, np.ones((3, 2), np.float32))
     for data, sentence in [
-        ({"a": [1.0]}, "signals lacks 'fresh', but must have 'a', 'fresh'."),
-        ({"a": [1.0], "fresh": [1.0], "b": [1.0]}, "signals has 'b', but must have 'a', 'fresh'."),
+        ({"a": [1.0]}, "signals has no 'fresh', but must have 'a', 'fresh'."),
+        ({"a": [1.0], "fresh": [1.0], "b": [1.0]}, "signals has 'b', but the signals are 'a', 'fresh'."),
         (
             {"a": [1.0], "fresh": Decaying([1.0], tau=2.0)},
-            r"signals\['fresh'\] has the lifetime 2 s, but it was built with 1 s\.",
+            r"signals\['fresh'\] has a lifetime of 2 s, but was built with 1 s\.",
         ),
-        ({"a": Decaying([1.0], tau=2.0), "fresh": [1.0]}, r"signals\['a'\] has the lifetime 2 s"),
+        ({"a": Decaying([1.0], tau=2.0), "fresh": [1.0]}, r"signals\['a'\] has a lifetime of 2 s"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             signals.joined(data, 1)

@@ -140,10 +140,10 @@ def test_bad_input_gets_a_sentence():
         similar.search([0, 9])
     with pytest.raises(ValueError, match="metric is 'dot', but must be one of 'cosine', 'inner product'"):
         similar.search([0], metric="dot")
-    with pytest.raises(TypeError, match="items holds float64, but must hold whole numbers or texts"):
+    with pytest.raises(TypeError, match="items holds float64, but must hold integers or strings"):
         similar.search([1.5])
     index.remove([0, 1, 2])
-    with pytest.raises(ValueError, match="the index holds no items"):
+    with pytest.raises(ValueError, match="the index has 0 items, but similar items need at least 1"):
         similar.search([0])
 
 

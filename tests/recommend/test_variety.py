@@ -127,8 +127,8 @@ def test_diversify_keeps_the_order_at_0_and_what_there_is():
     ("make", "kind", "sentence"),
     [
         (lambda: at_most(0, per="genre"), ValueError, "n is 0, but must be at least 1."),
-        (lambda: at_most(1.5, per="genre"), TypeError, "n is a whole number, not float."),
-        (lambda: at_most(1, per=["genre"]), TypeError, "per is the name of a column, not list."),
+        (lambda: at_most(1.5, per="genre"), TypeError, "n must be an integer, not float."),
+        (lambda: at_most(1, per=["genre"]), TypeError, "per must be the name of a column, not list."),
         (lambda: diversify(1.5), ValueError, "weight is 1.5, but must be from 0 to 1."),
         (lambda: diversify(float("nan")), ValueError, "weight is nan, but must be from 0 to 1."),
         (lambda: diversify(0.5, candidates=0), ValueError, "candidates is 0, but must be at least 1."),

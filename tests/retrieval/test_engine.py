@@ -179,7 +179,7 @@ def test_groups_of_neighbours_are_those_of_the_reference(kind, n, k, size, seed)
         if wrong[-1] != n:
             with pytest.raises(ValueError, match="starts"):
                 native.group_neighbours(factors, wrong.copy(), order, 0)
-    with pytest.raises(ValueError, match="members leave the factors"):
+    with pytest.raises(ValueError, match="members point outside the factors"):
         native.group_neighbours(factors, starts, order + np.int32(n), 0)
 
 
@@ -320,8 +320,8 @@ def test_wrong_arrays_are_refused_not_read(rng):
         r"Segment\.factors has shape \(200, 3\), but \(200, 4\)": {"factors": factors[:, 1:].copy()},
         r"Segment\.factors is not an array of the right type": {"factors": np.asfortranarray(factors)},
         r"Segment\.removed has 2 entries, but 25": {"removed": np.zeros(2, np.uint8)},
-        r"Segment\.n_live is wrong": {"n_live": 201},
-        r"Segment\.tiles and centres go together": {"tiles": None},
+        r"Segment\.n_live is out of range": {"n_live": 201},
+        r"Segment\.tiles and centres must be passed together": {"tiles": None},
         r"ExactCodes\.codes has": {"codes": replace(codes, codes=codes.codes[1:])},
         r"ExactCodes\.block_terms has shape": {"codes": replace(codes, block_terms=codes.block_terms[1:])},
         r"Postings\.impacts has": {"postings": replace(postings, impacts=postings.impacts[1:])},
@@ -332,7 +332,7 @@ def test_wrong_arrays_are_refused_not_read(rng):
         r"TiledItems\.centre_starts does not cover": {
             "tiles": replace(tiles, group_radii=np.tile(tiles.group_radii, 2))
         },
-        r"TiledItems\.starts leaves its array": {"tiles": replace(tiles, starts=tiles.starts[::-1].copy())},
+        r"TiledItems\.starts points outside its array": {"tiles": replace(tiles, starts=tiles.starts[::-1].copy())},
         r"TiledItems\.starts has no tile": {"tiles": replace(tiles, starts=tiles.starts[:2])},
         r"TileCodes\.scales has": {"tiles": replace(tiles, coded=replace(tiles.coded, scales=tiles.coded.scales[1:]))},
     }  # fmt: skip
@@ -362,12 +362,12 @@ def test_wrong_calls_are_refused(rng):
         "scores has 12 entries, but 15": {"answers": answers._replace(scores=answers.scores[:, 1:].copy())},
         "n_scored has 2 entries, but 3": {"answers": answers._replace(n_scored=answers.n_scored[1:])},
         "there is no such method": {"setting": Setting(99)},
-        "reach is not from 0 to 1": {"setting": Setting(1, reach=1.5)},
+        "reach must be from 0 to 1": {"setting": Setting(1, reach=1.5)},
         "budget, max_slots or min_overlap is too small": {"setting": Setting(2, max_slots=0)},
         "entries are missing": {"setting": Setting(2), "entries": None},
         "entries has 3 entries, but 4": {"setting": Setting(2), "entries": (entries[0][1:], *entries[1:])},
         "values has": {"setting": Setting(2), "entries": (*entries[:2], entries[2][1:])},
-        "row_filter leaves its array": {"rows": Filter(None, 0, nothing, np.array([0, 0, 0, 9]), False)},
+        "row_filter points outside its array": {"rows": Filter(None, 0, nothing, np.array([0, 0, 0, 9]), False)},
         "row_filter has 2 entries, but 4": {"rows": Filter(None, 0, nothing, np.zeros(2, np.int64), False)},
         "there is no such SIMD level": {"level": 99},
     }

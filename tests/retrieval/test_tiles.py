@@ -227,7 +227,7 @@ def test_settings_are_frozen_and_in_json():
     assert ts.LearnedTiles().count_for(3, n_axes=64) == 3
     assert ts.LearnedTiles(n_tiles=50).count_for(7, n_axes=64) == 7
     for text in ("[]", "{}", '{"n_tiles": 3}', settings.to_json().replace("spill", "spell")):
-        with pytest.raises(ValueError, match="the text does not describe learned tiles"):
+        with pytest.raises(ValueError, match="the JSON does not describe learned tiles"):
             ts.LearnedTiles.from_json(text)
 
 
@@ -257,13 +257,13 @@ def test_groups_that_are_not_those_of_the_factors_are_refused():
     swapped[[0, -16]] = swapped[[-16, 0]]
     wrong = {
         "groups of tiles are not filled in order": {"members": gaps},
-        "tiles do not hold every item": {"members": np.maximum(tiled.members, 0) * 0},
-        "of tiles are not those of the factors": {"members": swapped},
-        "^radii of tiles are not": {"radii": tiled.radii / 2},
-        "^group_radii of tiles are not": {"group_radii": tiled.group_radii / 2},
-        "^codes of tiles are not": {"coded": replace(tiled.coded, codes=tiled.coded.codes[::-1].copy())},
-        "^group_scales of tiles are not": {"groups": replace(tiled.groups, scales=tiled.groups.scales * 2)},
-        "tiles leave the arrays": {"starts": tiled.starts[::-1].copy()},
+        "tiles do not contain every item": {"members": np.maximum(tiled.members, 0) * 0},
+        "of tiles do not match the factors": {"members": swapped},
+        "^radii of tiles do not match": {"radii": tiled.radii / 2},
+        "^group_radii of tiles do not match": {"group_radii": tiled.group_radii / 2},
+        "^codes of tiles do not match": {"coded": replace(tiled.coded, codes=tiled.coded.codes[::-1].copy())},
+        "^group_scales of tiles do not match": {"groups": replace(tiled.groups, scales=tiled.groups.scales * 2)},
+        "tiles point outside the arrays": {"starts": tiled.starts[::-1].copy()},
     }
     for sentence, changes in wrong.items():
         with pytest.raises(ValueError, match=sentence):

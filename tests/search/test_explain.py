@@ -27,7 +27,7 @@ def test_explanations_agree_with_searches(index, rng):
         assert {slot.slot for slot in said.shared} <= set(said.query_slots) & set(said.item_slots)
         if rank < 10:
             assert said.found_by_slots == (item in chosen)
-        assert f"number {rank + 1:,} of 2,000" in str(said)
+        assert f"ranks {rank + 1:,} of 2,000" in str(said)
 
 
 def test_what_slots_make_of_an_item():
@@ -38,12 +38,12 @@ def test_what_slots_make_of_an_item():
     schema = ts.Schema(ts.Ternary(), ts.OneHot(), threshold=1.0)
     index = ts.Index.build(items, schema=schema)
     user, slots = [1.0, 0.5, -0.5, 0.0], {"method": ts.Slots()}
-    assert "No coordinate of it reaches the threshold" in str(index.explain(user, 0, **slots))
+    assert "None of its coordinates reaches the threshold" in str(index.explain(user, 0, **slots))
     assert "shares none of the query's 3 heaviest slots" in str(index.explain(user, 1, **slots))
     assert "slots search scores it within a budget of 400" in str(index.explain(user, 399, **slots))
     left_out = index.explain(user, 399, **slots, exclude=[399])
-    assert "leaves it out: exclude names it" in str(left_out)
-    assert "Slots search passes it over: it may not answer" in str(left_out)
+    assert "filters it out: it is in exclude" in str(left_out)
+    assert "Slots search skips it: it is filtered out" in str(left_out)
     html = index.explain(user, 399, **slots)._repr_html_()
     assert html.startswith("<p>")
     assert "<td>0</td>" in html
@@ -68,11 +68,11 @@ def check_said(said, item, found, may, ids, ranking):
     assert said.rank == ranking.ids.tolist().index(item) + 1
     sentence = said.sentences[1]
     if place:
-        assert f"returns it as number {place}." in sentence
+        assert f"returns it at rank {place}." in sentence
     elif not allowed:
-        assert "leaves it out" in sentence
+        assert "filters it out" in sentence
     elif said.rank_left > 10:
-        assert f"k of at least {said.rank_left:,} is needed" in sentence
+        assert f"that needs a k of at least {said.rank_left:,}." in sentence
     else:
         assert "misses it" in sentence
         return True
@@ -119,7 +119,7 @@ def test_a_missed_tile_is_visited_with_the_reach_that_is_named(rng):
     for user in rng.standard_normal((20, 8)).astype(np.float32):
         for item in index.search(user, 10, exact=True).ids.tolist():
             said = index.explain(user, item, method=ts.Tiles(0.05))
-            if "so the tile was not visited; it is with a reach of" in str(said):
+            if "so the tile is not visited; a reach of" in str(said):
                 named += 1
                 assert said.tile.believed < said.last_score
                 reach = float(str(said).rsplit("a reach of ", 1)[1].split(" ")[0])
@@ -209,7 +209,7 @@ def test_new_items_that_fit_the_tiles_need_no_rebuilding(rng):
     assert 0.9 < drift.tile_distance < 1.15
     assert drift.n_long == 0
     assert not drift.needs_rebuild
-    assert "times as far from their tiles: no need to rebuild" in str(drift)
+    assert "times as far from their tiles; no need to rebuild" in str(drift)
 
 
 def test_new_items_from_elsewhere_do_not_fit_the_tiles(rng):

@@ -202,9 +202,9 @@ def test_a_plan_survives_json(told):
     same = pickle.loads(pickle.dumps(told[0]))  # noqa: S301
     assert same.plan == plan
     np.testing.assert_array_equal(same.search(told[1], 40).ids, told[0].search(told[1], 40).ids)
-    with pytest.raises(ValueError, match="the plan is for tiles, but there are none"):
+    with pytest.raises(ValueError, match="the plan uses tiles, but the index has none"):
         plan_from_json(plan_to_json(replace(plan, method=ts.Exact())), tiled=False)
-    with pytest.raises(ValueError, match="steps do not rise"):
+    with pytest.raises(ValueError, match="steps do not ascend"):
         plan_from_json(plan_to_json(replace(plan, steps=plan.steps[::-1])), tiled=True)
 
 
@@ -240,7 +240,7 @@ def test_a_plan_is_stale_once_a_retrained_model_has_replaced_all_items(tiled, me
     index, items, users = tiled
     index.update(turned(items), index.ids)
     assert measured(index, turned(users), 10) < 0.9
-    assert "changes since it was measured come to 100% of its items" in index.plan.stale
+    assert "changes since it was measured amount to 100% of its items" in index.plan.stale
     assert "use tune(queries) or rebuild()" in index.plan.stale
     assert f"stale: {index.plan.stale}" in str(index.plan)
     assert "stale: use tune(queries) or rebuild()" in repr(index)
@@ -335,7 +335,7 @@ def test_traffic_can_be_stopped_and_bad_numbers_are_refused(tiled):
     assert index._traffic is None
     for options, sentence in (
         ({"n": -1}, "n is -1"),
-        ({"n": 2.5}, "n is a whole number"),
+        ({"n": 2.5}, "n must be an integer"),
         ({"target_recall": 2}, "target_recall is 2"),
         ({"k": 0}, "k is 0"),
     ):

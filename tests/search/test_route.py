@@ -210,7 +210,7 @@ SPOILED = {
     ),
     "too long for an item": (
         lambda query: query / np.linalg.norm(query) * 9e37,
-        "queries has norm 9e+37 in row {} and an item ",
+        "queries has norm 9e+37 in row {} and an item has norm ",
     ),
 }
 
@@ -243,13 +243,13 @@ def test_queries_of_a_wrong_shape_are_refused(query):
         ({"method": "exact"}, TypeError, r"method is a str, but must be tessella\.Exact\(\), tessella\.Tiles\(reach\)"),
         ({"method": ts.Tiles}, TypeError, "method is the class Tiles, but must be"),
         ({"method": ts.LearnedTiles()}, TypeError, "method is a LearnedTiles, but must be"),
-        ({"exact": 1}, TypeError, "exact is True or False, not int"),
+        ({"exact": 1}, TypeError, "exact must be True or False, not int"),
         ({"exact": True, "method": ts.Slots(5)}, ValueError, "exact=True and method=Slots.* contradict each other"),
         ({"k": 0}, ValueError, "k is 0, but must be from 1"),
-        ({"k": 2.0}, TypeError, "k is a whole number, not float"),
-        ({"k": True}, TypeError, "k is a whole number, not bool"),
+        ({"k": 2.0}, TypeError, "k must be an integer, not float"),
+        ({"k": True}, TypeError, "k must be an integer, not bool"),
         ({"threads": 0}, ValueError, "threads is 0, but at least 1 is needed"),
-        ({"threads": True}, TypeError, "threads is a whole number or None, not bool"),
+        ({"threads": True}, TypeError, "threads must be an integer or None, not bool"),
     ],
 )
 def test_bad_options(options, error, sentence):
@@ -263,7 +263,7 @@ def test_tiles_need_an_index_with_tiles():
     plain = ts.Index.build(ITEMS, method="exact")
     for queries in (USERS, USERS[0], USERS[0].astype(np.float64)):
         with pytest.raises(
-            ValueError, match=r"method is Tiles, but the index has none; build it with method=tessella\.Learned"
+            ValueError, match=r"method is Tiles, but the index has no tiles; build it with method=tessella\.Learned"
         ):
             plain.search(queries, method=ts.Tiles())
 
@@ -273,7 +273,7 @@ def test_columns_that_are_not_there_are_refused(column):
     index = build(changed=False)
     seen = scipy.sparse.csr_array((np.ones(1), np.array([3]), np.array([0, 1] + [1] * 11)), shape=(12, 900))
     seen.indices[0] = column
-    with pytest.raises(ValueError, match=f"exclude holds the column {column}, but its columns are 0 to 899"):
+    with pytest.raises(ValueError, match=f"exclude has an entry in column {column}, but its columns are 0 to 899"):
         index.search(USERS, exclude=seen)
 
 

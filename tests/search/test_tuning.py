@@ -7,7 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.datasets import generated_factors
-from tessella.search import measuring, tuning
+from tessella.search import made_up, measuring, tuning
 from tessella.search.made_up import made_up_queries
 
 ITEMS, USERS = generated_factors(5_200, 300, 16, kind="als-heavy", seed=3)
@@ -22,7 +22,7 @@ def measured_recall(index, users, k=10):
     ("items", "options", "reason"),
     [
         (ITEMS[:4_999], {}, "there are only 4,999 items"),
-        (ITEMS, {"target_recall": 1.0}, "only it reaches a recall of 1"),
+        (ITEMS, {"target_recall": 1.0}, "only it has a recall of 1"),
         (ITEMS[:1], {"target_recall": 0.0}, "there are only 1 items"),
     ],
 )
@@ -63,12 +63,12 @@ def test_nothing_is_kept_of_tiles_that_are_not_chosen(fastest, name):
     fastest(name)
     index = ts.Index.build(ITEMS)
     assert index.plan.method.name == name
-    assert "2,000 queries made from the items" in index.plan.reason
+    assert "2,000 queries generated from the items" in index.plan.reason
     assert index.tiles is None
     assert index.memory["tiles"] == 0
     plain = ts.Index.build(ITEMS, method="exact")
     assert index.memory == plain.memory
-    with pytest.raises(ValueError, match="method is Tiles, but the index has none"):
+    with pytest.raises(ValueError, match="method is Tiles, but the index has no tiles"):
         index.search(USERS, method=ts.Tiles(0.5))
 
 
@@ -100,7 +100,7 @@ def test_rebuilding_chooses_anew_what_was_chosen(fastest, name):
     assert index.plan != before
     assert measured_recall(index, USERS, 10) >= 0.9
     index.rebuild()
-    assert "queries made from the items" in index.plan.reason
+    assert "queries generated from the items" in index.plan.reason
     with pytest.raises(ValueError, match="queries has 0 rows"):
         index.rebuild(queries=USERS[:0])
 
@@ -207,6 +207,20 @@ def test_items_of_any_size_can_be_tuned_for(size):
             assert np.linalg.norm(sample, axis=1).max() < 1.001  # so that products with the longest items fit
 
 
+def test_made_up_queries_draw_items_that_are_there_by_their_length(rng):
+    index = ts.Index.build(ITEMS[:5_000], method="exact")
+    index.add(ITEMS[5_000:], np.arange(5_000, 5_200))
+    index.remove(rng.permutation(5_000)[:100])
+    version = index._version
+    assert len(version.segments) == 2
+    live = np.concatenate([segment.live + base for segment, base in version.parts()])
+    np.testing.assert_array_equal(made_up._positions(version, np.arange(5_100)), live)
+    lengths = np.linalg.norm(version.factors_at(live).astype(np.float64), axis=1)
+    for _ in range(8):
+        lengths = np.minimum(lengths, lengths.sum() * made_up.MOST_LIKED)
+    np.testing.assert_allclose(made_up._shares(version), np.cumsum(lengths) / lengths.sum(), rtol=1e-9)
+
+
 def test_items_without_length_can_be_tuned_for():
     assert ts.Index.build(np.zeros((5_000, 3))).search(USERS[:2, :3]).scores.tolist() == [[0.0] * 10] * 2
 
@@ -220,9 +234,9 @@ BAD = [
     (lambda index: index.tune(USERS, -0.1), "target_recall is -0.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, 1.1), "target_recall is 1.1, but must be from 0 to 1."),
     (lambda index: index.tune(USERS, np.nan), "target_recall is nan, but must be from 0 to 1."),
-    (lambda index: index.tune(USERS, "all"), "target_recall is a number, not str."),
+    (lambda index: index.tune(USERS, "all"), "target_recall must be a number, not str."),
     (lambda index: index.tune(USERS, k=0), "k is 0, but must be"),
-    (lambda index: index.tune(USERS, k=1.5), "k is a whole number, not float."),
+    (lambda index: index.tune(USERS, k=1.5), "k must be an integer, not float."),
 ]  # fmt: skip
 
 

@@ -52,7 +52,8 @@ def running(path, **settings):
     if store.read_only:
         store.start_following(every=0.002)
     counters = Counters(path.with_suffix(".counters"), NAMES)
-    server = uvicorn.Server(config(Service(store, made, counters)))
+    service = Service(store, made, counters)
+    server = uvicorn.Server(config(service))
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -61,7 +62,7 @@ def running(path, **settings):
             time.sleep(0.005)
             assert thread.is_alive()
         with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as client:
-            client.store = store
+            client.store, client.service = store, service
             yield client
     finally:
         server.should_exit = True

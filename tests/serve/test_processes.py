@@ -62,7 +62,7 @@ def test_sigterm_ends_a_service_gracefully(tmp_path):
         )  # fmt: skip
         assert second.returncode == 1
         assert re.fullmatch(
-            rf"tessella: .*c.db is open for writing in process {process.pid}, and a store has one writer; .*\n",
+            rf"tessella: .*c.db is already open for writing in process {process.pid}, and a store has one writer; .*\n",
             second.stderr,
         )
         process.send_signal(signal.SIGTERM)
@@ -142,11 +142,11 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
     assert said(str(tmp_path / "none.db"), "--port", "0").endswith("none.db cannot be read: there is no such file.\n")
     foreign = tmp_path / "foreign.db"
     foreign.write_text("hello")
-    assert "is no store of tessella" in said(str(foreign), "--port", "0")
-    assert "tokens are needed" in said(str(foreign), "--host", "0.0.0.0")  # noqa: S104
+    assert "is not a tessella store" in said(str(foreign), "--port", "0")
+    assert "the service needs a read token and a write token" in said(str(foreign), "--host", "0.0.0.0")  # noqa: S104
     with serving(fill(tmp_path / "c.db")) as (_, address):
         port = address.rsplit(":", 1)[1]
-        assert f"127.0.0.1:{port} cannot be listened at: address already in use" in said(
+        assert f"cannot listen on 127.0.0.1:{port}: address already in use" in said(
             str(tmp_path / "c.db"), "--port", port
         )
 

@@ -1,5 +1,6 @@
 """The service answers as the library does, refuses in the library's sentences, and keeps to its limits."""
 
+import asyncio
 import json
 import threading
 import time
@@ -14,6 +15,8 @@ pytest.importorskip("uvloop")
 from running import ITEMS, USERS, fill, model, running
 
 from tessella.serve import openapi
+from tessella.serve.app import NAMES, Service
+from tessella.serve.counters import Counters
 from tessella.serve.settings import Settings, Tokens
 from tessella.store import Store
 
@@ -122,10 +125,10 @@ def test_pages_and_variety(reader):
     long = asked(reader, user=1, k=6, exact=True)
     assert long["next"] is None
     assert first["lists"][0]["ids"] + second["lists"][0]["ids"] == long["lists"][0]["ids"]
-    assert "cursor of a list for other users" in problem(
+    assert "cursor for other users" in problem(
         reader.post("/v1/recommend", json={"user": 2, "after": first["next"]}), 422
     )
-    assert "damaged" in problem(reader.post("/v1/recommend", json={"user": 2, "after": "x"}), 422)
+    assert "not a valid cursor" in problem(reader.post("/v1/recommend", json={"user": 2, "after": "x"}), 422)
     import tessella as ts  # noqa: PLC0415
 
     (own,) = asked(reader, user=1, k=4, at_most={"n": 1, "per": "year"})["lists"]
@@ -161,8 +164,8 @@ def test_similar_and_explain(reader):
 
 
 BAD = {
-    "no JSON": (b"{", 400, "the body is no JSON"),
-    "not UTF-8": (b'{"user": "\xff"}', 400, "no JSON"),
+    "no JSON": (b"{", 400, "the body is not valid JSON"),
+    "not UTF-8": (b'{"user": "\xff"}', 400, "not valid JSON"),
     "nobody": ({}, 422, "exactly one of user, users"),
     "two": ({"user": 1, "vector": [1.0]}, 422, "exactly one of"),
     "unknown field": ({"user": 1, "kk": 3}, 422, "unknown field `kk`"),
@@ -170,13 +173,17 @@ BAD = {
     "bool": ({"user": True}, 422, "got `bool`"),
     "k 0": ({"user": 1, "k": 0}, 422, ">= 1"),
     "no user": ({"user": 99}, 404, "there is no user with id 99."),
-    "text user": ({"user": "ann"}, 422, "users holds texts, but the ids of users are whole numbers"),
-    "k": ({"user": 1, "k": 1001}, 413, "k is 1,001, but 1,000 is the most here; the service's option is --max-k."),
+    "text user": ({"user": "ann"}, 422, "users holds strings, but the user ids are integers"),
+    "k": (
+        {"user": 1, "k": 1001},
+        413,
+        "k is 1,001, but the limit is 1,000; ask for less, or start the service with a larger --max-k.",
+    ),
     "batch": ({"users": list(range(1001))}, 413, "--max-batch"),
     "filter": ({"user": 1, "exclude": list(range(10_001))}, 413, "--max-filter"),
     "values": ({"user": 1, "where": {"year": list(range(10_001))}}, 413, "--max-filter"),
     "column": ({"user": 1, "where": {"genre": "x"}}, 422, "did you mean 'genres'?"),
-    "signal": ({"user": 1, "boosts": {"popular": 1}}, 422, "no signal"),
+    "signal": ({"user": 1, "boosts": {"popular": 1}}, 422, "which is not a signal"),
     "width": ({"vector": [1.0]}, 422, "vector 0 has 1 numbers, but the model has 6 factors."),
     "large": ({"vector": [1e300] * 6}, 422, "too large for float32"),
     "liked twice": ({"liked": [1, 1]}, 422, "more than once"),
@@ -199,8 +206,8 @@ def test_bad_requests_are_refused_in_the_librarys_sentences(reader, case):
 
 
 def test_statuses_of_addresses_methods_and_types(reader):
-    assert "nothing at this address" in problem(reader.get("/v1/none"), 404)
-    assert "no such method" in problem(reader.get("/v1/recommend"), 405)
+    assert "nothing at this path" in problem(reader.get("/v1/none"), 404)
+    assert "does not support the method" in problem(reader.get("/v1/recommend"), 405)
     assert "must be application/json" in problem(
         reader.post("/v1/recommend", content=b"{}", headers={"content-type": "text/plain"}), 415
     )
@@ -226,8 +233,10 @@ def test_a_time_limit_is_kept(reader):
 
 
 def test_hosts_and_origins_of_others_are_refused(reader):
-    assert "for this machine only" in problem(reader.get("/v1/stats", headers={"host": "evil.example"}), 400)
-    assert "another origin" in problem(
+    assert "only answers this machine, but the Host header is 'evil.example'" in problem(
+        reader.get("/v1/stats", headers={"host": "evil.example"}), 400
+    )
+    assert "pages from other origins" in problem(
         reader.post("/v1/recommend", json={"user": 1}, headers={"origin": "http://evil.example"}), 403
     )
     own = {"origin": str(reader.base_url).rstrip("/")}
@@ -361,9 +370,7 @@ def test_users_come_change_and_go(client):
 
 def test_generations_are_made_filled_published_compared_and_gone_back_to(client):
     assert client.put("/v1/generations/next", json={"like": "first"}).status_code == 200
-    assert "there is a generation 'next' already" in problem(
-        client.put("/v1/generations/next", json={"n_factors": 3}), 409
-    )
+    assert "generation 'next' already exists" in problem(client.put("/v1/generations/next", json={"n_factors": 3}), 409)
     assert "holds no items yet" in problem(client.post("/v1/generations/next/publish"), 409)
     items = [
         {
@@ -390,7 +397,7 @@ def test_generations_are_made_filled_published_compared_and_gone_back_to(client)
     assert told["live"] == "next"
     assert {one["name"]: one["live"] for one in told["generations"]} == {"first": False, "next": True}
     assert client.post("/v1/rollback").json()["live"] == "first"
-    assert "no generation to go back to" in problem(client.post("/v1/rollback"), 409)
+    assert "there is no earlier generation to roll back to" in problem(client.post("/v1/rollback"), 409)
     assert "is live" in problem(client.delete("/v1/generations/first"), 409)
     assert client.delete("/v1/generations/next").json()["live"] == "first"
     assert "there is no generation 'next'" in problem(client.post("/v1/generations/next/publish"), 404)
@@ -461,7 +468,7 @@ def test_arrow_both_ways(client):
     assert table.schema.metadata[b"generation"] == b"first"
     table = post(stream({"vector": USERS.tolist()}, request=json.dumps({"k": 3})))
     assert table.column("ids").to_pylist() == model().recommend(USERS, k=3).ids.tolist()
-    assert "no Arrow stream" in problem(
+    assert "not an Arrow stream" in problem(
         client.post("/v1/recommend", content=b"x", headers={"content-type": ARROW}), 400
     )
     columns = {"id": [1, 2], "factors": ITEMS[:2].tolist(), "payload": ['{"a": 1}', None]}
@@ -510,7 +517,7 @@ def test_tokens(tmp_path):
     with running(path, tokens=Tokens(READ, WRITE), access_log=str(tmp_path / "log")) as client:
         bearer = {"authorization": f"Bearer {READ}"}
         writes = {"authorization": f"Bearer {WRITE}"}
-        assert "a token is needed" in problem(client.post("/v1/recommend", json={"user": 1}), 401)
+        assert "the bearer token is missing or wrong" in problem(client.post("/v1/recommend", json={"user": 1}), 401)
         refused = client.post("/v1/recommend", json={"user": 1}, headers={"authorization": "Bearer wrong"})
         assert refused.headers["www-authenticate"] == "Bearer"
         assert problem(refused, 401)
@@ -519,8 +526,8 @@ def test_tokens(tmp_path):
             assert client.get(open_path).status_code == 200
         assert client.post("/v1/recommend", json={"user": 1}, headers=bearer).status_code == 200
         assert client.post("/v1/recommend", json={"user": 1}, headers=writes).status_code == 200
-        assert "only reads" in problem(client.delete("/v1/items/1", headers=bearer), 403)
-        assert "only reads" in problem(client.post("/v1/rollback", headers=bearer), 403)
+        assert "read-only; changes need the write token" in problem(client.delete("/v1/items/1", headers=bearer), 403)
+        assert "read-only; changes need the write token" in problem(client.post("/v1/rollback", headers=bearer), 403)
         assert client.delete("/v1/items/1", headers=writes).status_code == 200
     log = (tmp_path / "log").read_text()
     lines = [json.loads(line) for line in log.splitlines()]
@@ -532,9 +539,11 @@ def test_tokens(tmp_path):
 
 
 def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="can be reached by others, so tokens are needed"):
+    with pytest.raises(
+        ValueError, match=r"other machines can reach 0\.0\.0\.0, so the service needs a read token and a write token"
+    ):
         Settings(host="0.0.0.0")  # noqa: S104
-    with pytest.raises(ValueError, match="can be reached by others"):
+    with pytest.raises(ValueError, match="other machines can reach"):
         Settings(host="example.org", tokens=Tokens(READ))
     assert Settings(host="0.0.0.0", tokens=Tokens(READ, WRITE))  # noqa: S104
     file = tmp_path / "tokens"
@@ -542,7 +551,7 @@ def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
     file.chmod(0o600)
     assert Tokens.of(file) == Tokens(READ, WRITE)
     file.write_text("read = short\n")
-    with pytest.raises(ValueError, match="the token that reads has 5 characters, but must have 16 or more"):
+    with pytest.raises(ValueError, match="the read token has 5 characters, but must have at least 16"):
         Tokens.of(file)
     file.write_text("oops\n")
     with pytest.raises(ValueError, match="has no token in line 1"):
@@ -551,7 +560,7 @@ def test_settings_that_are_not_safe_are_refused(tmp_path, monkeypatch):
     assert Tokens.of(None).read == READ
     file.write_text(f"write={WRITE}\n")
     file.chmod(0o644)
-    with pytest.warns(UserWarning, match="can be read by others"):
+    with pytest.warns(UserWarning, match="is readable by users other than its owner"):
         Tokens.of(file)
 
 
@@ -584,7 +593,8 @@ def test_what_was_accepted_is_finished_before_the_end(tmp_path):
             target=lambda: answers.append(httpx.post(f"{client.base_url}/v1/recommend", json=body, timeout=60))
         )
         thread.start()
-        time.sleep(0.5)
+        while not client.service._threads._busy:
+            time.sleep(0.001)
     thread.join()
     assert answers[0].status_code == 200
     assert len(answers[0].json()["lists"]) == 1000
@@ -676,7 +686,7 @@ def test_questions_that_arrive_together_are_answered_each_for_itself(reader):
                 user = (number + turn) % 12
                 answered = own.post("/v1/recommend", json={"user": "ann" if user == 11 else user, "k": 4})
                 if user == 11:
-                    good = answered.status_code == 422 and "the ids of users are whole numbers" in answered.text
+                    good = answered.status_code == 422 and "the user ids are integers" in answered.text
                 elif user >= 9:
                     good = answered.status_code == 404 and f"no user with id {user}." in answered.text
                 else:
@@ -691,3 +701,20 @@ def test_questions_that_arrive_together_are_answered_each_for_itself(reader):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("lag", "in_flight", "status"), [(1.0, 3, 200), (1.0, 40, 429), (0.0, 40, 200), (0.0, 5_000, 429)]
+)
+def test_requests_are_refused_only_if_they_pile_up(tmp_path, lag, in_flight, status):
+    fill(tmp_path / "c.db")
+    with Store.open(tmp_path / "c.db", read_only=True) as store:
+        service = Service(store, Settings(), Counters(tmp_path / "counters", NAMES))
+        service._lag, service._active = lag, in_flight
+        transport = httpx.ASGITransport(app=service)
+
+        async def ask():
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                return await client.post("/v1/recommend", json={"user": 1})
+
+        assert asyncio.run(ask()).status_code == status

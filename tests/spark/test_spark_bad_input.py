@@ -23,10 +23,10 @@ def table(spark, rows, columns=COLUMNS):
 @pytest.mark.parametrize(
     ("rows", "columns", "sentence"),
     [
-        (GOOD, "user long, name string, features array<float>", "{} has no column 'id', but 'user', 'name', 'features'; name the right one with {side}_column."),
-        (GOOD, "id long, vector array<float>", "{} has no column 'features', but 'id', 'vector'; name the right one with features."),
-        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be whole numbers or strings."),
-        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be whole numbers or strings."),
+        (GOOD, "user long, name string, features array<float>", "{} has no column 'id', only 'user', 'name', 'features'; name the right one with {side}_column."),
+        (GOOD, "id long, vector array<float>", "{} has no column 'features', only 'id', 'vector'; name the right one with features."),
+        ([(1.5, [1.0])], "id double, features array<float>", "{} has double in column 'id', but ids must be integers or strings."),
+        ([(True, [1.0])], "id boolean, features array<float>", "{} has boolean in column 'id', but ids must be integers or strings."),
         ([(1, "1 2")], "id long, features string", "{} has string in column 'features', but vectors must be arrays of numbers or ML vectors."),
         ([(1, ["1", "2"])], "id long, features array<string>", "{} has array<string> in column 'features', but vectors must be arrays of numbers or ML vectors."),
     ],
@@ -44,6 +44,7 @@ BAD_VALUES = [
     ([*GOOD, (7, [1.0, NAN])], "{} holds nan in the vector of id 7; factors must be finite."),
     ([*GOOD, (7, [-INF, 0.0])], "{} holds -inf in the vector of id 7; factors must be finite."),
     ([*GOOD, (7, [1e300, 0.0])], "{} holds 1e+300 in the vector of id 7, too large for float32; scale the factors down."),
+    ([*GOOD, (7, [3e38, 3e38])], "{} has norm 4.24e+38 in the vector of id 7, too large for float32; scale the factors down."),
     ([*GOOD, (7, None)], "{} has no vector for id 7, but every row needs one."),
     ([*GOOD, (7, [1.0, None])], "{} has a null in the vector of id 7, but factors are numbers."),
 ]  # fmt: skip
@@ -59,7 +60,14 @@ def test_values_of_items_are_checked_at_the_call(spark, rows, sentence, build_on
 
 @pytest.mark.parametrize(
     ("rows", "sentence"),
-    [*BAD_VALUES, ([*GOOD, (7, [1.0])], "{} has 1 numbers in the vector of id 7, but items have 2.")],
+    [
+        *BAD_VALUES,
+        ([*GOOD, (7, [1.0])], "{} has 1 numbers in the vector of id 7, but items have 2."),
+        (
+            [*GOOD, (7, [1e38, 1e38])],
+            "{} has norm 1.41e+38 in the vector of id 7 and an item 5: their product is too large for float32; scale the factors down.",
+        ),
+    ],
 )
 def test_values_of_users_are_named_in_the_error_of_the_job(spark, rows, sentence):
     answers = recommend_all(table(spark, rows, DOUBLES), table(spark, GOOD))
@@ -76,10 +84,11 @@ def test_values_of_users_are_named_in_the_error_of_the_job(spark, rows, sentence
         ([], [r"has 0 rows, but at least 1 item is needed\."]),
         ([*GOOD, (2, [5.0, 6.0])], [r"holds id 2 more than once\."]),
         ([*GOOD, (3, [5.0, 6.0])], [r"holds id 3 more than once\."]),
-        ([*GOOD, (None, [5.0, 6.0])], [r"has an id that is null, but every row needs one\."]),
-        ([*GOOD, (4, [5.0])], [r"has 1 numbers in the vector of id 4, but (others|items) have 2\.", r"has 2 numbers in the vector of id \d, but (others|items) have 1\.", r"has vectors of 1 and of 2 numbers, but all must be as long\."]),
+        ([*GOOD, (-1, [5.0, 6.0])], [r"holds id -1, which stands for a missing answer; use another number\."]),
+        ([*GOOD, (None, [5.0, 6.0])], [r"has a null id, but every row needs an id\."]),
+        ([*GOOD, (4, [5.0])], [r"has 1 numbers in the vector of id 4, but (others|items) have 2\.", r"has 2 numbers in the vector of id \d, but (others|items) have 1\.", r"has vectors of 1 and 2 numbers, but all must have the same length\."]),
     ],
-    ids=["empty", "twice", "last twice", "null", "lengths"],
+    ids=["empty", "twice", "last twice", "missing", "null", "lengths"],
 )  # fmt: skip
 @pytest.mark.short
 def test_items_must_be_there_once_and_alike(spark, rows, sentences, build_on, block_rows):
@@ -91,15 +100,15 @@ def test_items_must_be_there_once_and_alike(spark, rows, sentences, build_on, bl
 @pytest.mark.short
 def test_users_must_be_there_once(spark):
     items = table(spark, GOOD)
-    with pytest.raises(ValueError, match=r"^user_factors holds id 2 2 times, but must hold it once\.$"):
+    with pytest.raises(ValueError, match=r"^user_factors holds id 2 2 times, but ids must be unique\.$"):
         recommend_all(table(spark, [*GOOD, (2, [0.0, 0.0])]), items)
-    with pytest.raises(ValueError, match=r"^user_factors has an id that is null, but every row needs one\.$"):
+    with pytest.raises(ValueError, match=r"^user_factors has a null id, but every row needs an id\.$"):
         recommend_all(table(spark, [*GOOD, (None, [0.0, 0.0])]), items)
 
 
 @pytest.mark.short
 def test_no_users_get_no_answers_and_a_warning(spark):
-    with pytest.warns(UserWarning, match=r"^user_factors has 0 rows, so there is nobody to recommend to\.$") as told:
+    with pytest.warns(UserWarning, match=r"^user_factors has 0 rows, so there are no users to recommend to\.$") as told:
         answers = recommend_all(table(spark, []), table(spark, GOOD))
     assert told[0].filename == __file__
     assert answers.collect() == []
@@ -109,17 +118,17 @@ def test_no_users_get_no_answers_and_a_warning(spark):
     ("options", "sentence"),
     [
         ({"k": 0}, "k is 0, but must be from 1 to 1048576."),
-        ({"k": 2.0}, "k is a whole number, not float."),
-        ({"exact": 1}, "exact is True or False, not int."),
-        ({"certified": None}, "certified is True or False, not NoneType."),
+        ({"k": 2.0}, "k must be an integer, not float."),
+        ({"exact": 1}, "exact must be True or False, not int."),
+        ({"certified": None}, "certified must be True or False, not NoneType."),
         ({"target_recall": 1.1}, "target_recall is 1.1, but must be from 0 to 1."),
         ({"item_block_rows": 0}, "item_block_rows is 0, but must be at least 1."),
-        ({"threads": None}, "threads is a whole number, not NoneType."),
+        ({"threads": None}, "threads must be an integer, not NoneType."),
         ({"build_on": "worker"}, "build_on is 'worker', but must be one of 'driver', 'executor'."),
-        ({"where": {}}, "where is for a saved Recommender; pass its path, and no DataFrames."),
+        ({"where": {}}, "where works only with a saved Recommender; pass its path instead of DataFrames."),
         ({"colour": 1}, "recommend_all has no option 'colour'."),
-        ({"item_column": "name"}, "item_factors has no column 'name', but 'id', 'features'; name the right one with item_column."),
-        ({"shared_folder": "/nowhere/at/all"}, "there is no folder /nowhere/at/all here; shared_folder must be one that the driver and all executors have, and its files must stay while they are used."),
+        ({"item_column": "name"}, "item_factors has no column 'name', only 'id', 'features'; name the right one with item_column."),
+        ({"shared_folder": "/nowhere/at/all"}, "there is no folder /nowhere/at/all here; the driver and all executors must see the same shared_folder, and its files must stay while jobs use them."),
     ],
 )  # fmt: skip
 def test_options_are_checked_at_the_call(spark, options, sentence):
@@ -131,11 +140,13 @@ def test_options_are_checked_at_the_call(spark, options, sentence):
 @pytest.mark.parametrize(
     ("rows", "columns", "options", "sentence"),
     [
-        ([(1, 2)], "user long, movie long", {}, "exclude has no column 'item', but 'user', 'movie'; name the right one with exclude_columns."),
+        ([(1, 2)], "user long, movie long", {}, "exclude has no column 'item', only 'user', 'movie'; name the right one with exclude_columns."),
         ([("1", 2)], "user string, item long", {}, "exclude has string in column 'user', but ids of users are bigint."),
         ([(1, "2")], "user long, item string", {}, "exclude has string in column 'item', but ids of items are bigint."),
-        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be whole numbers or strings."),
-        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two names: of the users' column, and of the items'."),
+        ([(1, 2.0)], "user long, item double", {}, "exclude has double in column 'item', but ids must be integers or strings."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": "user"}, "exclude_columns is 'user', but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": 2}, "exclude_columns is 2, but must be two different names: the columns of users and of items."),
+        ([(1, 2)], "user long, item long", {"exclude_columns": ("item", "item")}, "exclude_columns is ('item', 'item'), but must be two different names: the columns of users and of items."),
     ],
 )  # fmt: skip
 def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence):
@@ -146,14 +157,22 @@ def test_exclude_is_checked_at_the_call(spark, rows, columns, options, sentence)
 
 def test_only_frames_are_frames(spark):
     frame = table(spark, GOOD)
-    for call, name in (
-        (lambda: recommend_all(GOOD, frame), "user_factors is a list"),
-        (lambda: recommend_all(frame, GOOD), "item_factors is a list"),
-        (lambda: recommend_all(frame), "item_factors is a NoneType"),
-        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude is a list"),
+    for call, name, kind in (
+        (lambda: recommend_all(GOOD, frame), "user_factors", "list"),
+        (lambda: recommend_all(frame, GOOD), "item_factors", "list"),
+        (lambda: recommend_all(frame), "item_factors", "NoneType"),
+        (lambda: recommend_all(frame, frame, exclude=GOOD), "exclude", "list"),
     ):
-        with pytest.raises(TypeError, match=f"^{name}, but must be a Spark DataFrame\\.$"):
+        with pytest.raises(TypeError, match=f"^{name} must be a Spark DataFrame, not {kind}\\.$"):
             call()
+
+
+def test_streams_are_no_frames(spark):
+    frame = table(spark, GOOD)
+    stream = spark.readStream.format("rate").load().selectExpr("value AS id", "array(1.0) AS features")
+    for frames, name in (((stream, frame), "user_factors"), ((frame, stream), "item_factors")):
+        with pytest.raises(TypeError, match=f"^{name} is a streaming DataFrame, but must have all its rows; use fo"):
+            recommend_all(*frames)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +182,10 @@ def test_ids_are_not_called_as_columns_of_the_result(spark, column, options):
     frame = table(spark, GOOD)
     named = frame.withColumnRenamed("id", column)
     frames = (frame, named) if column == "rating" else (named, frame)
-    with pytest.raises(ValueError, match=f"^ids are in a column '{column}', as the result has one; rename it\\.$"):
+    with pytest.raises(
+        ValueError,
+        match=f"^the column of ids is named '{column}', but the result has its own column of that name; rename it\\.$",
+    ):
         recommend_all(*frames, **options)
 
 
@@ -172,7 +194,9 @@ def test_a_file_that_is_gone_is_named_in_the_error_of_the_job(spark, tmp_path):
     answers = recommend_all(frame, frame, shared_folder=tmp_path)
     (path,) = tmp_path.iterdir()
     path.unlink()
-    with pytest.raises(PythonException, match=f"there is no {path} here; shared_folder must be one that"):
+    with pytest.raises(
+        PythonException, match=f"there is no {path} here; the driver and all executors must see the same shared_folder"
+    ):
         answers.collect()
 
 
@@ -198,6 +222,10 @@ for where in ("driver", "executor"):
         print(error)
 print(recommend_all(users, items, exact=True, build_on="executor", item_block_rows=5_000).count())
 session.stop()
+try:
+    recommend_all(users, items)
+except RuntimeError as error:
+    print(error)
 """
 
 
@@ -206,7 +234,8 @@ def test_what_does_not_fit_the_driver_gets_a_way_out():
     command = [sys.executable, "-W", "ignore", "-c", TOO_LARGE]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert ran.stdout.splitlines() == [
-        "item_factors is larger than spark.driver.maxResultSize; raise that, or pass build_on='executor'.",
-        "an index of item_factors is larger than spark.driver.maxResultSize; raise that, or pass a shared_folder or a smaller item_block_rows.",
+        "item_factors is larger than spark.driver.maxResultSize; raise that limit, or pass build_on='executor'.",
+        "an index of item_factors is larger than spark.driver.maxResultSize; raise that limit, or pass a shared_folder or a smaller item_block_rows.",
         "3",
+        "user_factors is a DataFrame of a Spark session that has been stopped.",
     ], ran.stderr  # fmt: skip

@@ -16,7 +16,7 @@ def ran(code):
 def test_a_missing_extra_gets_one_sentence():
     said = ran("import sys; sys.modules['pyspark'] = None; import tessella; import tessella.spark")
     assert said.stderr.splitlines()[-1] == (
-        "ImportError: tessella.spark needs pyspark; get it with: pip install 'tessella[spark]'"
+        "ImportError: tessella.spark needs pyspark; install it with: pip install 'tessella[spark]'"
     )
 
 
@@ -27,7 +27,7 @@ def test_an_old_pyspark_gets_one_sentence():
         "import tessella.spark"
     )
     assert said.stderr.splitlines()[-1] == (
-        "ImportError: tessella.spark needs PySpark 4, but this is 3.5.1; get it with: pip install 'tessella[spark]'"
+        "ImportError: tessella.spark needs PySpark 4, but 3.5.1 is installed; run: pip install 'tessella[spark]'"
     )
 
 

@@ -28,6 +28,15 @@ def executors(application):
     return found
 
 
+def both_executors(application):
+    """Processes of the two executors, once both are there: one that was killed is replaced."""
+    deadline = time.monotonic() + 120
+    while len(found := executors(application)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(found) == 2
+    return found
+
+
 def slowly(frame):
     """A frame whose batches take a while, so that there is time to interfere."""
 
@@ -59,8 +68,7 @@ def test_an_executor_killed_in_mid_job_changes_nothing(spark, block_rows):
         finally:
             done.set()
 
-    before = executors(context.applicationId)
-    assert len(before) == 2
+    before = both_executors(context.applicationId)
     thread = threading.Thread(target=work)
     thread.start()
     tracker, failed = context.statusTracker(), 0
@@ -68,7 +76,7 @@ def test_an_executor_killed_in_mid_job_changes_nothing(spark, block_rows):
     while not done.wait(0.02):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         running = [stage for stage in stages if stage is not None and stage.numTasks >= 24]
-        if killed is None and any(stage.numCompletedTasks >= 4 and stage.numActiveTasks for stage in running):
+        if killed is None and any(stage.numCompletedTasks >= 4 and stage.numActiveTasks >= 2 for stage in running):
             killed = before[0]
             os.kill(killed, signal.SIGKILL)
         failed = max([failed, *(stage.numFailedTasks for stage in stages if stage is not None)])
@@ -77,6 +85,4 @@ def test_an_executor_killed_in_mid_job_changes_nothing(spark, block_rows):
     assert killed not in executors(context.applicationId)
     assert failed > 0
     assert results == [expected(range(600), users, range(1_500), items, 10, exclude)]
-    deadline = time.monotonic() + 60
-    while len(executors(context.applicationId)) < 2 and time.monotonic() < deadline:  # for the tests to come
-        time.sleep(0.2)
+    both_executors(context.applicationId)  # for the tests to come

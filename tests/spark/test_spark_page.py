@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; make test-spark has it")
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
 
 @pytest.mark.short

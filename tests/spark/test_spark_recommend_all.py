@@ -247,4 +247,4 @@ def test_jobs_say_what_they_do_and_leave_the_callers_description(spark, users, i
     finally:
         del context.setLocalProperty
         context.setJobDescription(None)
-    assert told == ["tessella: looks at the ids of users", "mine", "tessella: collects the items", "mine"]
+    assert told == ["tessella: checks the ids of users", "mine", "tessella: collects the items", "mine"]

@@ -88,9 +88,9 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"item_block_rows": 10}, "a saved Recommender has its items and its plan in the file; pass no item_factors, target_recall, item_block_rows or build_on with its path."),
-        ({"target_recall": 0.9}, "a saved Recommender has its items and its plan in the file; pass no item_factors, target_recall, item_block_rows or build_on with its path."),
-        ({"liked": [1]}, "liked is no option for a saved Recommender, which has exclude_seen, where, boosts, now, allow, interests, variety and method."),
+        ({"item_block_rows": 10}, "a saved Recommender already holds its items and its plan; pass its path without item_factors, target_recall, item_block_rows and build_on."),
+        ({"target_recall": 0.9}, "a saved Recommender already holds its items and its plan; pass its path without item_factors, target_recall, item_block_rows and build_on."),
+        ({"liked": [1]}, "liked is not an option of a saved Recommender; they are exclude_seen, where, boosts, now, allow, interests, variety and method."),
         ({"where": {"color": "red"}}, None),
         ({"boosts": {"stale": 1.0}}, None),
         ({"k": 0}, "k is 0, but must be from 1 to 1048576."),
@@ -115,5 +115,5 @@ def test_files_are_checked_at_the_call(tmp_path):
     with pytest.raises(ValueError, match="holds an index, not a recommender"):
         recommend_all(index)
     ts.Recommender.build(ITEMS).save(nobody)
-    with pytest.raises(ValueError, match="holds no users, but there must be some to recommend to"):
+    with pytest.raises(ValueError, match="holds 0 users, but recommend_all needs at least 1"):
         recommend_all(nobody)

@@ -169,7 +169,7 @@ def test_text_ids_and_users_without_factors(path):
     with Store.open(path) as store:
         assert store.users(["eve"])[0].seen == ("日本茶",)
         assert store.items(["日本茶"])[0].vector.tolist() == [9, 9, 9]
-        with pytest.raises(TypeError, match="ids holds whole numbers, but the ids of items are texts"):
+        with pytest.raises(TypeError, match="ids holds integers, but the ids of items are strings"):
             store.remove_items([1])
 
 
@@ -192,14 +192,14 @@ def test_several_interests_and_weights(path):
 BAD_CHANGES = {
     "wrong dimension": (lambda s: s.add_items([[1.0, 2.0]], [99]), ValueError, "item_factors has 2 columns, but 5 are expected"),
     "not finite": (lambda s: s.add_items([[np.nan] * 5], [99]), ValueError, "must be finite"),
-    "there already": (lambda s: s.add_items(ITEMS[:1], [1]), ValueError, "item 1 is there already; use update_items"),
+    "there already": (lambda s: s.add_items(ITEMS[:1], [1]), ValueError, "item 1 already exists; use update_items"),
     "not there": (lambda s: s.update_items(ITEMS[:1], [99]), KeyError, "there is no item with id 99"),
     "not there to remove": (lambda s: s.remove_items([1, 99]), KeyError, "there is no item with id 99"),
-    "other ids": (lambda s: s.add_items(ITEMS[:1], ["x"]), TypeError, "ids holds texts, but the ids of items are whole numbers"),
-    "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "stands for a missing answer"),
+    "other ids": (lambda s: s.add_items(ITEMS[:1], ["x"]), TypeError, "ids holds strings, but the ids of items are integers"),
+    "missing id": (lambda s: s.add_items(ITEMS[:1], [-1]), ValueError, "is reserved for missing answers"),
     "twice": (lambda s: s.add_items(ITEMS[:2], [50, 50]), ValueError, "more than once"),
     "attribute": (lambda s: s.apply([Change(items=[ItemInput(1, attributes={"genre": "x"})])])[0], ValueError, "'genre', but there is no such column; did you mean 'genres'"),
-    "kind": (lambda s: s.update_items(None, [1], attributes={**{n: [None] for n in MOVIES}, "year": ["x"]}), TypeError, "kind category"),
+    "kind": (lambda s: s.update_items(None, [1], attributes={**{n: [None] for n in MOVIES}, "year": ["x"]}), TypeError, "kind 'category'"),
     "signal": (lambda s: s.apply([Change(items=[ItemInput(77, ITEMS[0])])])[0], ValueError, "has no signal 'popularity'"),
     "signal name": (lambda s: s.apply([Change(items=[ItemInput(1, signals={"popular": 1})])])[0], ValueError, "did you mean 'popularity'"),
     "signal date": (lambda s: s.apply([Change(items=[ItemInput(1, signals={"fresh": "soon"})])])[0], ValueError, "must be a date"),
@@ -208,12 +208,12 @@ BAD_CHANGES = {
     "user dimension": (lambda s: s.add_users([[1.0]], [99]), ValueError, "factors of user 99 have shape"),
     "user without factors": (lambda s: s.add_users(None, [99]), ValueError, "user 99 has 0 vectors, but the other users have 1"),
     "user not there": (lambda s: s.remove_users([99]), KeyError, "there is no user with id 99"),
-    "seen": (lambda s: s.update_users(None, [1], seen=[["x"]]), TypeError, "seen of user 1 holds texts"),
+    "seen": (lambda s: s.update_users(None, [1], seen=[["x"]]), TypeError, "seen of user 1 holds strings"),
     "generation": (lambda s: s.add_items(ITEMS[:1], [99], generation="z"), KeyError, "there is no generation 'z'"),
-    "name": (lambda s: s.publish(ITEMS, name="a b"), ValueError, "names have 1 to 64 letters"),
-    "same name": (lambda s: s.publish(ITEMS, name="a"), FileExistsError, "there is a generation 'a' already"),
+    "name": (lambda s: s.publish(ITEMS, name="a b"), ValueError, "name is 'a b', but must be 1 to 64 letters"),
+    "same name": (lambda s: s.publish(ITEMS, name="a"), FileExistsError, "generation 'a' already exists; choose another name"),
     "no items": (lambda s: s.publish(np.zeros((0, 3)), name="b"), ValueError, "at least 1 item"),
-    "no rollback": (lambda s: s.rollback(), LookupError, "no generation to go back to"),
+    "no rollback": (lambda s: s.rollback(), LookupError, "there is no earlier generation to roll back to"),
     "live": (lambda s: s.drop("a"), ValueError, "is live; publish another one first"),
     "far newer": (lambda s: s.update_items(None, [1], signals={"popularity": [1.0], "fresh": [1e15]}), ValueError, "lifetimes newer"),
 }  # fmt: skip
@@ -409,7 +409,7 @@ def test_a_snapshot_that_cannot_be_trusted_is_built_anew_with_a_warning(path, tm
         other.mkdir()
         filled(other / "o.db").close()
         file.write_bytes(snapshot_of(other / "o.db").read_bytes())
-    with pytest.warns(UserWarning, match="the index is built anew from the rows"), Store.open(path) as store:
+    with pytest.warns(UserWarning, match="the index is rebuilt from the rows"), Store.open(path) as store:
         same_answers(store.recommender, built())
     with Store.open(path) as store:  # and the next snapshot is sound
         same_answers(store.recommender, built())
@@ -433,7 +433,7 @@ def test_a_snapshot_that_is_behind_follows_the_list_of_changes_and_a_stale_one_i
         for _ in range(4):
             store.update_items([100 * USERS[1]], [7])
     snapshot_of(path).write_bytes(old)
-    with pytest.warns(UserWarning, match="is stale: it is of version"), Store.open(path) as store:
+    with pytest.warns(UserWarning, match="is stale: it has version"), Store.open(path) as store:
         same_answers(store.recommender, expected)
 
 
@@ -444,7 +444,7 @@ def test_a_snapshot_of_the_same_version_of_another_history_is_not_trusted(path):
         store.update_items([100 * USERS[1]], [7])
         version = store.version
     path.write_bytes(backup)  # restored from a copy, and changed otherwise
-    with pytest.warns(UserWarning, match="built anew"):
+    with pytest.warns(UserWarning, match="the index is rebuilt"):
         lost = Store.open(path)
     lost.update_items([100 * USERS[2]], [8])
     assert lost.version == version
@@ -581,7 +581,7 @@ def test_there_is_one_writer(path):
         filled(path),
         pytest.raises(
             BlockingIOError,
-            match="is open for writing in this process, and a store has one writer; open it with read_only=True",
+            match="is already open for writing in this process, and a store has one writer; open it with read_only=True",
         ),
     ):
         Store.open(path)
@@ -602,10 +602,10 @@ def test_closed_stores_say_so(path):
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize(("content", "sentence"), [
-    (b"hello" * 100, "is no store of tessella: it is no SQLite file"),
-    (b"SQLite format 3\0", "is no store of tessella: it is no SQLite file"),
-    ("sqlite", "is no store of tessella, but the SQLite file of another program"),
-    ("newer", "is a store of format 2, but this version reads format 1"),
+    (b"hello" * 100, "is not a tessella store: it is not an SQLite file"),
+    (b"SQLite format 3\0", "is not a tessella store: it is not an SQLite file"),
+    ("sqlite", "is not a tessella store: another program made this SQLite file"),
+    ("newer", "is a store of format 2, but this version of tessella reads format 1"),
 ])  # fmt: skip
 def test_foreign_files_are_refused_and_left_as_they_are(path, content, sentence, read_only):
     if content == "sqlite":
@@ -633,7 +633,7 @@ def test_damaged_files_are_refused(path):
     for page in range(1, len(data) // 4096):
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a copy"):
+    with pytest.raises(ValueError, match=r"is damaged .*; restore it from a backup"):
         Store.open(path)
 
 
@@ -652,7 +652,7 @@ def test_file_systems_without_shared_memory_are_refused(path):
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = DELETE")
     database.close()
-    with pytest.raises(OSError, match=r"does not allow SQLite's write-ahead log .* put it on a local disk"):
+    with pytest.raises(OSError, match=r"does not support SQLite's write-ahead log .* put it on a local disk"):
         connection.connect_writer(path, risk_power_loss=False, vfs="unix-dotfile")
     Store.open(path).close()
 
@@ -798,7 +798,7 @@ def test_risking_power_loss_is_said_by_name(path):
         assert store._database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     with Store.open(path, risk_power_loss=True) as store:
         assert store._database.execute("PRAGMA synchronous").fetchone()[0] == 1
-    with pytest.raises(TypeError, match="risk_power_loss is True or False, not str"):
+    with pytest.raises(TypeError, match="risk_power_loss must be True or False, not str"):
         Store.open(path, risk_power_loss="yes")
 
 

@@ -135,7 +135,7 @@ def test_items_out_of_order_are_refused(rng, tmp_path):
     arrays, facts = snapshot(version)
     arrays |= {"factors": items, "codes": codes.codes, "offsets": codes.offsets, "block_terms": codes.block_terms}
     storage.write(tmp_path / "forged", arrays, facts, overwrite=False)
-    with pytest.raises(ValueError, match="items are not by falling norm"):
+    with pytest.raises(ValueError, match="items are not sorted by falling norm"):
         ts.Index.load(tmp_path / "forged")
 
 
@@ -218,7 +218,7 @@ def test_forged_tiles_are_refused(tiled, tmp_path, forge):
 def test_a_plan_that_needs_tiles_is_refused_where_there_are_none(index, tiled, tmp_path):
     arrays, facts = snapshot(index._version)
     storage.write(tmp_path / "forged", arrays, facts | {"plan": snapshot(tiled._version)[1]["plan"]}, overwrite=False)
-    with pytest.raises(ValueError, match="the plan is for tiles, but there are none"):
+    with pytest.raises(ValueError, match="the plan uses tiles, but the index has none"):
         ts.Index.load(tmp_path / "forged")
 
 
@@ -282,7 +282,7 @@ def test_a_file_is_saved_where_there_are_no_hard_links(index, tmp_path, monkeypa
 def test_a_file_is_not_replaced_unasked(index, tmp_path):
     path = tmp_path / "items"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True"):
+    with pytest.raises(FileExistsError, match="already exists; pass overwrite=True"):
         index.save(path)
     assert path.read_text() == "mine"
     index.save(path, overwrite=True)
@@ -321,7 +321,7 @@ def test_every_truncation_is_refused(tmp_path):
 def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "other"
     safetensors.numpy.save_file({"weights": np.eye(3)}, path)
-    with pytest.raises(ValueError, match="it is not an index of tessella"):
+    with pytest.raises(ValueError, match="it is not a tessella index"):
         ts.Index.load(path)
     with pytest.raises(FileNotFoundError):
         ts.Index.load(tmp_path / "nowhere")
@@ -347,7 +347,7 @@ def test_a_failed_save_leaves_what_was_there(index, tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert "could not be written" in ran.stdout
-    assert "The file that was there is unchanged." in ran.stdout
+    assert "The existing file is unchanged." in ran.stdout
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -392,7 +392,7 @@ def test_every_damage_is_listed(index, tmp_path):
     with pytest.raises(ValueError, match=f"items cannot be used: {damaged[0]}"):
         ts.Index.load(path)
     path.write_bytes(data[: 8 + length + starts[in_order[3]] + 1])
-    assert storage.damages(path) == [*damaged, *(f"its array {name} is cut off" for name in in_order[3:])]
+    assert storage.damages(path) == [*damaged, *(f"its array {name} is truncated" for name in in_order[3:])]
     path.write_bytes(b"")
     assert storage.damages(path) == ["it is too short for an index"]
     with pytest.raises(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""Every check of what users pass in, and its sentence.
+"""Checks of user input, each with its error message.
 
-A check may stand elsewhere only where it belongs to one class alone, such as the parts of a `Schema`, where it is about
-the bytes of a file, or where it is the command line's; measures and baselines have theirs in `paper/_checks.py`.
+A check belongs elsewhere only if it concerns a single class, such as the parts of a `Schema`, the bytes of a file, or
+the command line. Measures and baselines have theirs in `paper/_checks.py`.
 """
 
 from tessella._checks._factors import (

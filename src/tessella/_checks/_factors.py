@@ -20,7 +20,7 @@ def is_sparse(values: Any) -> bool:
 
 
 def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """`values` as an array of real numbers, not yet converted, copied or looked at."""
+    """Return `values` as an array of real numbers; values are not converted, copied or checked yet."""
     if is_sparse(values):
         raise TypeError(f"{name} is a SciPy sparse matrix, but factors are dense; pass {name}.toarray().")
     if isinstance(values, np.ma.MaskedArray):
@@ -37,7 +37,7 @@ def numbers(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArray[Any]:
-    """`values` as a matrix of `n_factors` columns; its numbers are checked by `block`."""
+    """Return `values` as a matrix of `n_factors` columns. `block` checks the numbers in it."""
     array = numbers(values, name)
     if array.ndim != 2:
         way_out = f"; pass {name}[None] for a single factor" if array.ndim == 1 and name.isidentifier() else ""
@@ -51,15 +51,15 @@ def factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArr
 
 
 def row_blocks(array: NDArray[Any]) -> list[slice]:
-    """Slices of rows, each small enough to stay in the cache."""
+    """Return slices of rows, each small enough to fit in the cache."""
     step = max(1, _ELEMENTS_PER_BLOCK // array.shape[1])
     return cut(len(array), step)
 
 
 def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
-    """Rows of a matrix from `factors` as C-ordered float32, refusing NaN and infinity.
+    """Return rows of a matrix from `factors` as C-ordered float32; refuse NaN and infinity.
 
-    An array that is float32 and C-ordered already is not copied.
+    An array that is already float32 and C-ordered is not copied.
     """
     taken = unchecked_block(array, rows)
     running = core()
@@ -70,7 +70,7 @@ def block(array: NDArray[Any], rows: slice, name: str) -> NDArray[np.float32]:
 
 
 def unchecked_block(array: NDArray[Any], rows: slice) -> NDArray[np.float32]:
-    """Rows as C-ordered float32; their values are not checked."""
+    """Return rows as C-ordered float32 without checking their values."""
     if array.dtype == np.float32 and array.flags.c_contiguous and array.flags.aligned:
         return array[rows]
     with np.errstate(over="ignore"):
@@ -78,12 +78,12 @@ def unchecked_block(array: NDArray[Any], rows: slice) -> NDArray[np.float32]:
 
 
 def refuse_row(array: NDArray[Any], name: str, number: int) -> NoReturn:
-    """Say what is wrong with a row in which a NaN or an infinity turned up."""
+    """Raise the error for a row that contains NaN or infinity."""
     row = array[number]
     with np.errstate(over="ignore"):
         columns = np.flatnonzero(~np.isfinite(row.astype(np.float32)))
     if not columns.size:
-        raise ValueError(f"{name} in row {number} is too large for float32 once rotated; scale the factors down.")
+        raise ValueError(f"row {number} of {name} is too large for float32 once rotated; scale the factors down.")
     column = int(columns[0])
     if np.isfinite(row[column]):
         raise ValueError(
@@ -93,9 +93,9 @@ def refuse_row(array: NDArray[Any], name: str, number: int) -> NoReturn:
 
 
 def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> NDArray[np.float32]:
-    """`values` as a checked, C-ordered float32 matrix that is nobody else's to change."""
+    """Return a checked, C-ordered float32 copy of `values`."""
     matrix = factors(values, name, n_factors)
-    if len(matrix) == 1 and matrix.dtype == np.float32:  # a single query should not wait for what blocks need
+    if len(matrix) == 1 and matrix.dtype == np.float32:  # a shortcut for a single query
         return block(matrix.copy(), slice(0, 1), name)
     taken = np.empty(matrix.shape, np.float32)
     for rows in row_blocks(matrix):
@@ -104,14 +104,14 @@ def all_factors(values: ArrayLike, name: str, n_factors: int | None = None) -> N
 
 
 def item_factors(values: ArrayLike, n_factors: int | None = None) -> NDArray[np.float32]:
-    """Item factors as a checked float32 matrix whose norms fit float32."""
+    """Return item factors as a checked float32 matrix whose norms fit in float32."""
     taken = all_factors(values, "item_factors", n_factors)
     norms_fit(taken, "item_factors")
     return taken
 
 
 def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArray[np.float64]:
-    """Norms of factors, refusing one that is too large for float32; rows are numbered from `first`."""
+    """Return the norms of factors; refuse one that is too large for float32. Rows are numbered from `first`."""
     norms: NDArray[np.float64] = np.sqrt(squared_norms(factors))
     if norms.max(initial=0) > LARGEST_NORM:
         row = int(np.argmax(norms))
@@ -122,17 +122,17 @@ def norms_fit(factors: NDArray[np.float32], name: str, first: int = 0) -> NDArra
 
 
 def products_fit(queries: NDArray[np.float32], longest: float, name: str, first: int = 0) -> None:
-    """Refuse queries whose inner products with an item of that norm could leave float32."""
+    """Refuse queries whose inner products with an item of norm `longest` could overflow float32."""
     norms = norms_fit(queries, name, first)
     if norms.max(initial=0) * longest > LARGEST_PRODUCT:
         row = int(np.argmax(norms))
         raise ValueError(
-            f"{name} has norm {norms[row]:.3g} in row {first + row} and an item {longest:.3g}: their product is too "
-            "large for float32; scale the factors down."
+            f"{name} has norm {norms[row]:.3g} in row {first + row} and an item has norm {longest:.3g}: their product "
+            "is too large for float32; scale the factors down."
         )
 
 
 def expect(array: NDArray[np.generic], name: str, kind: type[np.generic], shape: tuple[int, ...]) -> None:
-    """Refuse an array of another type or shape."""
+    """Refuse an array of another dtype or shape."""
     if array.dtype != kind or array.shape != shape:
         raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")

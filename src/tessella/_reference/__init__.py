@@ -1,6 +1,7 @@
-"""The native core in NumPy: the readable specification, and what runs where no compiler worked.
+"""The native core in NumPy: its readable specification, and the fallback if it was not compiled.
 
-Each function has the name, the arrays and the result of its native counterpart, bit for bit; `level` changes nothing.
+Each function has the name and the arguments of its native counterpart, and the same results, bit for bit. `level` has
+no effect.
 """
 
 from tessella._reference.arithmetic import inner_products, reorder

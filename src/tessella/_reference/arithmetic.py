@@ -1,4 +1,4 @@
-"""Sums in a fixed order, which no batch changes."""
+"""Sums in a fixed order, which does not depend on the batch."""
 
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ _ITEMS_AT_ONCE = 2**14
 
 
 def sums_of_squares(vectors: Floats) -> Doubles:
-    """Sums of squares in 16 fixed stripes folded in a fixed order."""
+    """Return sums of squares, in 16 fixed stripes folded in a fixed order."""
     stripes = np.zeros((len(vectors), STRIPES))
     for first in range(0, vectors.shape[1], STRIPES):
         part = vectors[:, first : first + STRIPES].astype(np.float64)
@@ -24,14 +24,14 @@ def sums_of_squares(vectors: Floats) -> Doubles:
 
 
 def inner_products(queries: Floats, items: Floats, products: Floats, level: int) -> None:  # noqa: ARG001
-    """Inner products in float32, in the order of sums that scores have."""
+    """Fill in inner products in float32, summed in the same order as scores."""
     for first in range(0, len(items), _ITEMS_AT_ONCE):
         here = slice(first, first + _ITEMS_AT_ONCE)
         products[:, here] = scores_of(queries, items[here])
 
 
 def scores_of(queries: Floats, items: Floats) -> Floats:
-    """Inner products in 16 fixed stripes folded in a fixed order."""
+    """Return inner products, in 16 fixed stripes folded in a fixed order."""
     stripes = np.zeros((len(queries), len(items), STRIPES), np.float32)
     for first in range(0, items.shape[1], STRIPES):
         part = items[:, first : first + STRIPES]
@@ -42,10 +42,10 @@ def scores_of(queries: Floats, items: Floats) -> Floats:
 
 
 def nearest(values: Doubles) -> Doubles:
-    """The nearest whole numbers, halves away from zero."""
+    """Round to the nearest integers, halves away from zero."""
     return np.trunc(np.where(values < 0, values - 0.5, values + 0.5))
 
 
 def reorder(factors: Floats, order: NDArray[np.int64]) -> None:
-    """Put rows in the order given, in place."""
+    """Reorder rows in place."""
     factors[:] = factors[order]

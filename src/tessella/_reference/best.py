@@ -1,4 +1,4 @@
-"""The best answers of one query, and who may be among them."""
+"""The best answers of one query, and the filter of that query."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from tessella._reference.arithmetic import Floats, inner_products
 
 @dataclass
 class Best:
-    """The best k answers so far, best first: higher scores, then earlier rows."""
+    """The best k answers so far, sorted by falling score, then by row."""
 
     query: Floats  # (n_factors)
     k: int
@@ -22,7 +22,7 @@ class Best:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are k."""
+        """Whether there are k answers."""
         return len(self.scores) == self.k
 
     def score(self, segment: Any, base: int, positions: NDArray[Any]) -> None:
@@ -46,7 +46,7 @@ class QueryFilter:
 
     @classmethod
     def of(cls, query: int, row_filter: Any) -> "QueryFilter":
-        """The part of a filter that is for one query."""
+        """Return the part of a filter for one query."""
         nothing = np.zeros(0, np.int64)
         if row_filter is None:
             return cls(None, nothing, None)
@@ -55,7 +55,7 @@ class QueryFilter:
         return cls(allowed, nothing, own) if only and starts is not None else cls(allowed, own, None)
 
     def allows(self, segment: Any) -> NDArray[np.bool_]:
-        """Which positions hold an item that is there and allowed, whether it is excluded or not."""
+        """Return which positions hold a live, allowed item, whether it is excluded or not."""
         live = np.ones(len(segment.rows), np.bool_)
         if segment.removed is not None:
             live &= ~np.unpackbits(segment.removed, bitorder="little", count=len(live)).astype(np.bool_)
@@ -66,5 +66,5 @@ class QueryFilter:
         return live
 
     def excludes(self, segment: Any) -> NDArray[np.bool_]:
-        """Which positions hold an item that is excluded."""
+        """Return which positions hold an excluded item."""
         return np.isin(segment.rows, self.excluded)

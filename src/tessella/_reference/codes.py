@@ -1,4 +1,4 @@
-"""Codes: items and queries in small integers, for exact search and for tile search."""
+"""Codes: items and queries as small integers, for exact search and for tile search."""
 
 # ruff: noqa: ARG001
 
@@ -10,7 +10,7 @@ from tessella._reference.arithmetic import Doubles, Floats, nearest, sums_of_squ
 
 
 def squares_in_stripes(values: Doubles) -> Doubles:
-    """Sums of squares along the last axis in 4 fixed stripes folded in a fixed order."""
+    """Return sums of squares along the last axis, in 4 fixed stripes folded in a fixed order."""
     stripes = np.zeros((*values.shape[:-1], 4))
     for first in range(0, values.shape[-1], 4):
         part = values[..., first : first + 4]
@@ -20,14 +20,14 @@ def squares_in_stripes(values: Doubles) -> Doubles:
 
 
 def _add_tails(sketches: Doubles, factors: Floats, n_head: int, spare: float, lost: float) -> None:
-    """Put the norm of what is not in the first coordinates, or a little more, into the next one."""
+    """Store an upper bound of the norm of the remaining coordinates after the first `n_head`."""
     if n_head < factors.shape[1]:
         rest = sums_of_squares(factors) * (1.0 + spare) - squares_in_stripes(sketches)
         sketches[:, n_head] = np.sqrt(np.maximum(rest, 0.0)) + lost
 
 
 def _scales(norms: Doubles, largest: Doubles, largest_code: float, longest_code: float) -> Doubles:
-    """What one step of a code stands for, so that no coordinate and no norm of a code is too large."""
+    """Return the step size of codes such that no coordinate and no norm of a code is too large."""
     scales: Doubles = np.maximum(norms / longest_code, largest / largest_code)
     scales[scales <= numbers.LEAST_SCALE] = 1
     return scales
@@ -42,7 +42,7 @@ def code_items(
     block_terms: Doubles,
     level: int,
 ) -> None:
-    """Code items in blocks of 64 with a common scale; norms, errors, coded norms, scales and tails of the blocks."""
+    """Code items in blocks of 64 with a common scale; fill in each block's norm, error, coded norm, scale and tail."""
     n, n_blocks = len(factors), len(block_terms)
     if not n:
         return
@@ -71,9 +71,9 @@ def code_items(
 def exact_bounds(
     queries: Floats, head: Doubles, codes: NDArray[np.int8], offsets: NDArray[np.int16], block_terms: Doubles
 ) -> Doubles:
-    """What each query and each coded item score at most: the bound that a scan compares, in its own order.
+    """Return an upper bound of each query's score with each coded item, summed in the order that a scan uses.
 
-    With integer codes c of an item's sketch t(v) and q of a query's sketch t(u), in steps of r and s,
+    With integer codes c of an item's sketch t(v) in steps of r, and q of a query's sketch t(u) in steps of s,
     u . v <= s r (q . c) + |t(u)| |t(v) - r c| + |t(u) - s q| |r c|.
     """
     (n, n_factors), size = queries.shape, len(codes) // len(offsets)
@@ -87,7 +87,7 @@ def exact_bounds(
     whole = nearest(sketches * (1.0 / scales)[:, None])
     errors = np.sqrt(squares_in_stripes(sketches - whole * scales[:, None])) * (1.0 + numbers.NORM_SPARE)
     items = codes.reshape(-1, size // 2, numbers.BLOCK_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
-    shifted = (whole + numbers.QUERY_OFFSET).astype(np.int64)  # as queries are stored; offsets take it back
+    shifted = (whole + numbers.QUERY_OFFSET).astype(np.int64)  # as queries are stored; offsets undo the shift
     products = (shifted @ items.T.astype(np.int64) + offsets).astype(np.uint16).view(np.int16)
     _, error, coded_norm, scale, _ = np.repeat(block_terms, numbers.BLOCK_ITEMS, axis=0).T
     slack = (norms * (1.0 + numbers.NORM_SPARE))[:, None] * error + errors[:, None] * coded_norm
@@ -96,9 +96,9 @@ def exact_bounds(
 
 
 def sketch(factors: Floats, head: Doubles, sketches: Floats, level: int) -> None:
-    """Coordinates along axes, fewer than there are, and the norm of the rest, or a little more.
+    """Fill in the coordinates along the first axes, and an upper bound of the norm of the rest.
 
-    A score is at most the inner product of sketches.
+    A score is at most the inner product of the two sketches.
     """
     n, n_head = head.shape
     wide = np.zeros((len(factors), n_head + 1))
@@ -127,7 +127,7 @@ def code_tile_items(
 
 
 def _store(whole: Doubles, together: int, codes: NDArray[np.int8], offsets: NDArray[np.int16]) -> None:
-    """Put codes down in pairs of coordinates, item by item; offsets are -64 times their sums."""
+    """Store codes in pairs of coordinates, interleaved over the items; offsets are -64 times the sums of codes."""
     n, size = whole.shape
     codes[:] = whole.astype(np.int8).reshape(n // together, together, size // 2, 2).transpose(0, 2, 1, 3).ravel()
     sums = (-numbers.QUERY_OFFSET * whole.sum(axis=1)).astype(np.int64)
@@ -135,12 +135,12 @@ def _store(whole: Doubles, together: int, codes: NDArray[np.int8], offsets: NDAr
 
 
 def half_steps(code_size: int) -> float:
-    """How far a code may lie from what it stands for, in steps."""
+    """Return the largest distance between a code and the vector it represents, in steps."""
     return float(0.5 * np.sqrt(code_size))
 
 
 def _steps(factors: Floats, largest_code: float, longest_code: float) -> Floats:
-    """What one step of each factor's tile code stands for."""
+    """Return the step size of each factor's tile code."""
     norms, largest = np.sqrt(sums_of_squares(factors)), np.abs(factors).max(axis=1, initial=0).astype(np.float64)
     steps = np.maximum(norms / longest_code, largest / largest_code) * (1.0 + numbers.NORM_SPARE)
     floored: Floats = np.maximum(steps.astype(np.float32), np.float32(numbers.LEAST_CODE_STEP))
@@ -148,7 +148,7 @@ def _steps(factors: Floats, largest_code: float, longest_code: float) -> Floats:
 
 
 def code_tile_queries(queries: Floats) -> tuple[NDArray[np.uint8], Floats, Floats]:
-    """Queries, or items that look for their tile, or sketches of them: codes, scales and norms."""
+    """Return codes, scales and norms of queries, or of items that are assigned to tiles, or of their sketches."""
     n, n_factors = queries.shape
     size = n_factors + n_factors % 2
     scales = _steps(queries, numbers.LARGEST_QUERY_CODE, numbers.LONGEST_QUERY_CODE - half_steps(size))

@@ -1,7 +1,7 @@
 """The engine in NumPy: what native/engine.hpp does, in the order in which one would explain it.
 
-Answers, certificates and candidates are those of the native engine, bit for bit. Exact and slots search leave nothing
-out here, so `n_scored` may be larger.
+Answers, certificates and candidates are those of the native engine, bit for bit. Exact and slots search skip no items
+here, so `n_scored` may be larger.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from tessella._reference.tiles import TileQuery, Visitor, gather_tiles, scan_til
 
 
 class Engine:
-    """The arrays of one version of an index, and every way to search them."""
+    """Holds the arrays of one version of an index, and searches them by any method."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Engine:
         self.n_live = sum(segment.n_live for segment in self.segments)
 
     def search(self, queries: Floats, setting: Any, entries: Any, row_filter: Any, answers: Any, level: int) -> int:  # noqa: ARG002
-        """Fill in answers to all queries; -1, or the first query that is not finite or too long."""
+        """Fill in the answers to all queries; return -1, or the first query that is not finite or too long."""
         ids, scores, n_scored, certified = answers
         asked = queries.reshape(-1, self.n_factors)
         k = ids.shape[-1]
@@ -60,9 +60,9 @@ class Engine:
         return -1
 
     def _search_one(self, best: Best, setting: Any, entries: Any, rules: QueryFilter, n_allowed: int | None) -> bool:
-        """Fill in the best answers to one query; whether they are certified."""
+        """Fill in the best answers to one query; return whether they are certified."""
         n_left = n_allowed if rules.only is None else len(rules.only)
-        if not best.k or not best.query.any():  # a query of zeros: those that came first
+        if not best.k or not best.query.any():  # for a query of zeros, the items that were added first
             self._score_all(best, rules)
             best.scores[:], best.n_scored = 0, len(best.scores)
             return True
@@ -98,7 +98,7 @@ class Engine:
         return True
 
     def _search_by_slots(self, best: Best, entries: Any, rules: QueryFilter, setting: Any) -> bool:
-        """Score the candidates with the largest partial products; too few are no answer, so then search exactly."""
+        """Score the candidates with the largest partial products; if they are too few, search exactly."""
         keys = self._chosen(best.query, entries, rules, setting.budget, setting)
         positions = np.sort(candidate_positions(keys))
         unseen = -np.inf
@@ -111,7 +111,7 @@ class Engine:
         return self._start_again_exactly(best, rules) if unseen > -np.inf else True
 
     def _start_again_exactly(self, best: Best, rules: QueryFilter) -> bool:
-        """For a query that a method left with fewer than k answers, although more items may answer."""
+        """Search exactly for a query that got fewer than k answers, although more items may answer."""
         best.scores, best.ranks = best.scores[:0], best.ranks[:0]
         return self._score_all(best, rules)
 
@@ -135,7 +135,7 @@ class Engine:
         candidates: NDArray[np.uint64],
         level: int,  # noqa: ARG002
     ) -> int:
-        """Fill in the candidates of slots search for one query; how many there are."""
+        """Fill in the candidates of slots search for one query; return how many there are."""
         rules = QueryFilter.of(0, row_filter)
         chosen = self._chosen(query, _of_query(entries, 0), rules, len(candidates), setting)
         candidates[: len(chosen)] = chosen
@@ -149,7 +149,7 @@ class Engine:
         rows: NDArray[np.int64],
         row_starts: NDArray[np.int64],
     ) -> int:
-        """Turn lists of ids into ascending lists of rows; how many ids are unknown. -1 stands for nothing."""
+        """Turn lists of ids into ascending lists of rows; return how many ids are unknown. -1 is skipped."""
         starts = np.array([0, len(ids)]) if starts is None else starts
         wanted = ids[starts[0] : starts[-1]]
         found = np.full(len(wanted), -1)
@@ -169,7 +169,7 @@ class Engine:
         return np.sort(np.concatenate([*found, np.zeros(0, np.uint64)]))[-budget:]
 
     def _parts(self) -> Iterator[tuple[Any, int]]:
-        """Every segment with what is added to its positions."""
+        """Iterate over the segments with the offsets of their positions."""
         base = 0
         for segment in self.segments:
             yield segment, base
@@ -184,7 +184,7 @@ class Engine:
 
 
 def _of_query(entries: Any, query: int) -> Any:
-    """The slots and values of one query."""
+    """Return the slots and values of one query."""
     if entries is None:
         return None
     starts, slots, values = entries

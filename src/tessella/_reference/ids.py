@@ -1,4 +1,4 @@
-"""Where items are, by their ids, and the lists of rows that filters are made of."""
+"""Find items by id, and make the lists of rows that filters consist of."""
 
 import itertools
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ _MIXERS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 
 def read_ids(lists: list[Any], ids: NDArray[np.int64]) -> bool:
-    """Fill in the ids of lists and tuples, one after another; whether they hold only Python's numbers of 64 bits."""
+    """Fill in the ids of lists and tuples, one after another; return False if any is not a Python int of 64 bits."""
     if any(type(part) is not list and type(part) is not tuple for part in lists):
         return False
     flat = list(itertools.chain.from_iterable(lists))
@@ -23,9 +23,9 @@ def read_ids(lists: list[Any], ids: NDArray[np.int64]) -> bool:
 
 
 def scatter_ids(ids: NDArray[np.int64], slots: NDArray[np.int32]) -> None:
-    """Fill a table of positions: an id is in the first slot from its home on that was free. Slots are a power of two.
+    """Fill a hash table of positions by linear probing. The number of slots is a power of two.
 
-    Where ids meet, the native core may give the slots to them in another order; every id is found either way.
+    If ids collide, the native core may give them their slots in another order. Every id is found either way.
     """
     slots[:] = -1
     left, at = np.arange(len(ids), dtype=np.int32), _homes(ids, len(slots))
@@ -37,7 +37,7 @@ def scatter_ids(ids: NDArray[np.int64], slots: NDArray[np.int32]) -> None:
 
 
 def find_ids(segment: Any, base: int, wanted: NDArray[Any], positions: NDArray[np.int64]) -> None:
-    """Fill in the positions, with the base added, of those ids that are there. Here ids may be texts, too."""
+    """Fill in the positions, plus `base`, of the ids that are in a segment. Here ids may also be strings."""
     found = _found(segment, wanted)
     there = found >= 0
     if segment.removed is not None:
@@ -46,7 +46,7 @@ def find_ids(segment: Any, base: int, wanted: NDArray[Any], positions: NDArray[n
 
 
 def _found(segment: Any, wanted: NDArray[Any]) -> NDArray[Any]:
-    """The positions of ids, removed or not; -1 for those that are not there."""
+    """Return the positions of ids, removed or not; -1 for unknown ids."""
     ids, by_id, first = segment.ids, segment.by_id, segment.first_id
     if ids.dtype.kind == "U":
         found = by_id[np.minimum(np.searchsorted(ids, wanted, sorter=by_id), len(ids) - 1)]
@@ -65,7 +65,7 @@ def _found(segment: Any, wanted: NDArray[Any]) -> NDArray[Any]:
 
 
 def _homes(ids: NDArray[np.int64], n_slots: int) -> NDArray[np.int64]:
-    """Where ids belong among a power of two of slots; every bit counts, so ids in steps of any size spread out."""
+    """Hash ids to slots, a power of two in number; every bit counts, so ids in steps of any size spread out."""
     mixed, half = ids.astype(np.uint64), np.uint64(33)
     for mixer in _MIXERS:
         mixed = (mixed ^ mixed >> half) * mixer
@@ -80,9 +80,9 @@ def list_columns(
     rows: NDArray[np.int64],
     row_starts: NDArray[np.int64],
 ) -> int:
-    """Turn lists of columns, or of rows, into ascending lists of rows; the first entry that is no column, or -1.
+    """Turn lists of columns, or of rows, into ascending lists of rows; return the first invalid entry, or -1.
 
-    Without starts there is one list.
+    Without `starts` there is one list.
     """
     starts = np.array([0, len(columns)]) if starts is None else starts
     given = columns[starts[0] : starts[-1]].astype(np.int64)
@@ -103,7 +103,7 @@ def fill_lists(
     rows: NDArray[np.int64],
     row_starts: NDArray[np.int64],
 ) -> None:
-    """Lists of rows, ascending and each once, without those below 0 and those of another list for each."""
+    """Fill in lists of rows, ascending and unique, without negative ones and without those in `without`."""
     row_starts[0] = 0
     for number, (begin, end) in enumerate(zip(starts[:-1] - starts[0], starts[1:] - starts[0], strict=True)):
         own = np.unique(found[begin:end])

@@ -1,4 +1,4 @@
-"""The mapping: factors -> tiles -> slots."""
+"""The mapping from factors to tiles to slots."""
 
 # ruff: noqa: ARG001
 
@@ -14,7 +14,7 @@ Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
 def first_nonfinite(factors: Floats, level: int) -> int:
-    """The first vector with a NaN or an infinity, or how many there are."""
+    """Return the first vector with a NaN or an infinity, or the number of vectors."""
     bad = np.flatnonzero(~np.isfinite(factors).all(axis=1))
     return int(bad[0]) if bad.size else len(factors)
 
@@ -31,7 +31,7 @@ def prepare(
     rotated = factors
     if rotation is not None:
         sums = np.zeros(factors.shape)
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is counted as a bad row
+        with np.errstate(over="ignore", invalid="ignore"):  # count_entries reports such rows
             for j, axis in enumerate(rotation):
                 sums += factors[:, j, None].astype(np.float64) * axis
             rotated = sums.astype(np.float32)
@@ -42,7 +42,7 @@ def prepare(
 
 
 def count_entries(prepared: Floats, counts: NDArray[np.int64], level: int) -> int:
-    """Count the non-zeros of each vector, up to the first that is not finite; that one, or how many there are."""
+    """Count the non-zeros of each vector; return the first vector that is not finite, or the number of vectors."""
     good = first_nonfinite(prepared, level)
     counts[:good] = np.count_nonzero(prepared[:good], axis=1)
     return good
@@ -53,7 +53,7 @@ def _descending_magnitudes(factors: Floats) -> Floats:
 
 
 def _reach(factors: Floats, cuts: Floats) -> Tiles:
-    """+-1 where a coordinate's magnitude reaches its row's cut."""
+    """Return +-1 where a coordinate's magnitude reaches its row's cut, else 0."""
     return (factors >= cuts[:, None]).astype(np.int8) - (factors <= -cuts[:, None]).astype(np.int8)
 
 
@@ -65,14 +65,14 @@ def ternary_tiles(factors: Floats, max_nonzeros: int, tiles: Tiles, level: int) 
     sizes = np.argmax(ratios, axis=1)
     cuts = np.where(magnitudes[:, 0] > 0, np.take_along_axis(magnitudes, sizes[:, None], axis=1)[:, 0], np.inf)
     tiles[:] = _reach(factors, cuts.astype(np.float32))
-    # Only the cap can split a run of equal magnitudes: then earlier coordinates stay.
+    # Only max_nonzeros can split a run of equal magnitudes; then the earlier coordinates are kept.
     equal = np.abs(factors) == cuts[:, None]
     spare = max_nonzeros - np.count_nonzero(np.abs(factors) > cuts[:, None], axis=1)
     tiles[equal & (np.cumsum(equal, axis=1) > spare[:, None])] = 0
 
 
 def dary_tiles(factors: Floats, n_levels: int, exact: bool, tiles: Tiles, level: int) -> None:
-    """The nearest D-ary tile by a full sweep, or Algorithm 4's rounding."""
+    """Fill in the nearest D-ary tiles by a full sweep, or Algorithm 4's rounded tiles."""
     one = _exact_tiles if exact else _rounded_tiles
     block = max(1, 2**22 // (factors.shape[1] * n_levels * n_levels))
     for first in range(0, len(factors), block):
@@ -80,9 +80,9 @@ def dary_tiles(factors: Floats, n_levels: int, exact: bool, tiles: Tiles, level:
 
 
 def _exact_tiles(factors: Floats, n_levels: int) -> Tiles:
-    """Sweep the scale: coordinate z reaches level m when 1 / (2 scale) falls to z / (2m - 1).
+    """Sweep over the scale: coordinate z reaches level m when 1 / (2 scale) falls to z / (2m - 1).
 
-    That event adds z to the dot product and 2m - 1 to the squared norm; the best dot^2 / norm^2 on the way wins.
+    Each such event adds z to the dot product and 2m - 1 to the squared norm. The largest dot^2 / norm^2 wins.
     """
     n, k = factors.shape
     widths = 2 * np.arange(n_levels) + 1
@@ -106,7 +106,7 @@ def _exact_tiles(factors: Floats, n_levels: int) -> Tiles:
 
 
 def _rounded_tiles(factors: Floats, n_levels: int) -> Tiles:
-    """Algorithm 4 on the unit factor; where all rounds to zero, the first largest coordinate becomes +-1."""
+    """Apply Algorithm 4 to the unit factor; if every coordinate rounds to zero, the first largest becomes +-1."""
     norms = np.sqrt(sums_of_squares(factors))
     norms[norms == 0] = 1
     scaled = float(n_levels) * factors.astype(np.float64) / norms[:, None]
@@ -119,7 +119,7 @@ def _rounded_tiles(factors: Floats, n_levels: int) -> Tiles:
 
 
 def window_slots(tiles: Tiles, n_levels: int, depth: int) -> NDArray[np.int64]:
-    """The sliding window of P8 and P10: one-hot for the first depth - 1 coordinates, then a slot for each window."""
+    """Return the slots of the sliding window (P8, P10): one-hot for the first depth - 1 coordinates, then windows."""
     codes = n_levels - tiles.astype(np.int64)
     k = codes.shape[1]
     values = 2 * n_levels + 1
@@ -136,7 +136,7 @@ def window_slots(tiles: Tiles, n_levels: int, depth: int) -> NDArray[np.int64]:
 
 
 def counter_slots(tiles: Tiles) -> NDArray[np.int64]:
-    """The counter tree of P9, counted from 0, with a range of k^2 slots for each of the values 1, -1, 2, -2, ..."""
+    """Return the slots of the counter tree (P9), from 0, with k^2 slots for each of the values 1, -1, 2, -2, ..."""
     n, k = tiles.shape
     slots = np.empty((n, k), np.int64)
     counter = np.full(n, -1)
@@ -151,7 +151,7 @@ def counter_slots(tiles: Tiles) -> NDArray[np.int64]:
 def place_entries(
     prepared: Floats, slots: NDArray[np.int64], starts: Indices, out_slots: Indices, out_values: Floats
 ) -> int:
-    """Store each row's non-zeros by ascending slot; the first row that does not fit, or the number of rows."""
+    """Store each row's non-zeros by ascending slot; return the first row that does not fit, or the number of rows."""
     kept = prepared != 0
     misfits = np.flatnonzero(np.diff(starts) != np.count_nonzero(kept, axis=1))
     if misfits.size:
@@ -173,6 +173,6 @@ def fill_entries(
     values: Floats,
     level: int,
 ) -> int:
-    """Each row's entries under a parse tree, or the counter tree where depth is 0."""
+    """Fill in each row's entries for a parse tree of some depth, or for the counter tree if `depth` is 0."""
     row_slots = window_slots(tiles, n_levels, depth) if depth else counter_slots(tiles)
     return place_entries(prepared, row_slots, starts, slots, values)

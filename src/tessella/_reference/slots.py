@@ -20,7 +20,7 @@ def candidates(
     how: tuple[int, int],
     longest: float,
 ) -> NDArray[np.uint64]:
-    """All items of a segment with a positive partial product over the query's heaviest slots."""
+    """Return all items of a segment with a positive partial product over the query's heaviest slots."""
     max_slots, min_overlap = how
     norm = float(np.sqrt(sums_of_squares(query[None]))[0])
     if norm == 0 or longest == 0:
@@ -34,7 +34,7 @@ def candidates(
         weights = nearest(steps * unit).astype(np.int64)
         starts, ends = postings.starts[lists], postings.starts[lists + 1]
         most = np.abs(weights * postings.impacts[starts]).max(initial=0)
-        least = most // numbers.FAINT if min_overlap == 1 else 0  # what adds little is left out, in strides
+        least = most // numbers.FAINT if min_overlap == 1 else 0  # strides of small contributions are skipped
         for a, b, weight in zip(starts, ends, weights, strict=True):
             strides = postings.impacts[a : b : numbers.STRIDE].astype(np.int64)
             faint = np.flatnonzero(np.abs(weight * strides) < least)
@@ -48,14 +48,14 @@ def candidates(
 
 
 def heaviest(entries: tuple[NDArray[np.int64], Floats], max_slots: int) -> tuple[NDArray[np.int64], Floats]:
-    """The slots of a query with the largest values, and these, in their order."""
+    """Return the slots of a query with the largest values, and the values, in the order of slots."""
     slots, values = entries
     kept = np.sort(np.argsort(-np.abs(values), kind="stable")[:max_slots])
     return slots[kept], values[kept]
 
 
 def sharing(segment: Any, slots: NDArray[np.int64], min_overlap: int) -> NDArray[np.int64]:
-    """The positions of the items that share at least so many slots with a query: the paper's own rule."""
+    """Return the positions of the items that share at least `min_overlap` slots with a query: the paper's own rule."""
     postings = segment.postings
     overlaps = np.zeros(len(segment.rows), np.int64)
     for block in range(len(postings.block_lists) - 1):
@@ -66,7 +66,7 @@ def sharing(segment: Any, slots: NDArray[np.int64], min_overlap: int) -> NDArray
 
 
 def _lists(postings: Any, block: int, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lists of a block for those of some slots that it has, and which slots these are."""
+    """Return a block's posting lists for some slots, and which of these slots it has."""
     first, last = postings.block_lists[block], postings.block_lists[block + 1]
     lists = first + np.searchsorted(postings.slots[first:last], slots)
     there = np.flatnonzero(lists < last)
@@ -75,7 +75,10 @@ def _lists(postings: Any, block: int, slots: NDArray[np.int64]) -> tuple[NDArray
 
 
 def unseen_bound(segment: Any, chosen: NDArray[np.int64], query: Floats, rules: QueryFilter) -> float:
-    """What an item that was not chosen might score, by the longest among the first positions; -inf if none is left."""
+    """Return a bound on the score of items that were not chosen, from the longest of them; -inf if all were chosen.
+
+    Only the first positions are examined; items beyond them count as not chosen.
+    """
     left = rules.allows(segment) & ~rules.excludes(segment)
     left[chosen] = False
     left[numbers.PROVABLE_POSITIONS :] = True

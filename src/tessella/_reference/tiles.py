@@ -1,4 +1,4 @@
-"""Tile search: the tiles that may hold answers, and the items in them (P14)."""
+"""Tile search: find the tiles that may hold answers, and search the items in them (P14)."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ SPLIT_ROUNDS = 4
 
 @dataclass(frozen=True)
 class TileQuery:
-    """A query in small integers, and what its bounds are made of."""
+    """A query as small integers, with the numbers that its bounds need."""
 
     code: NDArray[np.uint8]
     scale: np.float32
     norm: np.float32
-    tail: np.float32  # what its sketch has beside the head; 0 where factors are coded as they are
+    tail: np.float32  # the last coordinate of its sketch; 0 if tiles use factors, not sketches
     reach: float
     n_factors: int
-    width: int  # of what is coded
+    width: int  # of the coded vectors
 
     @classmethod
     def of(cls, query: Floats, head: Doubles, reach: float) -> "TileQuery":
@@ -44,14 +44,14 @@ class TileQuery:
 
     @property
     def slack(self) -> np.float32:
-        """What may be missing from a product of codes, in their steps: both codes lie off, and scores are rounded."""
+        """The largest error of a product of codes, in steps: both codes are rounded, and so are scores."""
         half, length = half_steps(len(self.code)), float(self.norm) / float(self.scale)
         strayed = half + numbers.rounding_share(self.n_factors) * length
         missing = (length + half) * half + numbers.LONGEST_ITEM_CODE * strayed + 1.0
         return np.float32(self.reach * self.reach * missing)
 
     def lost(self, coded: Any) -> Floats:
-        """By how much the scores of coded items may be lower than the bounds, in steps of both."""
+        """Return how far the scores of coded items may lie below their bounds, in steps of both codes."""
         size, column = len(self.code), self.width - 1
         tails = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2)[:, column // 2, :, column % 2].ravel()
         tail = np.minimum(np.float32(1 + self.reach) * self.tail / self.scale, LARGEST)
@@ -59,7 +59,7 @@ class TileQuery:
         return lost
 
     def tile_bounds(self, centres: Any, radii: Floats) -> Floats:
-        """What the best item of each tile scores at most, as far as `reach` trusts bounds; -inf beyond the last."""
+        """Return the bound of each tile's best score, with `reach` times its radius; -inf for padding."""
         bounds = coded_bounds(centres, self.code, self.slack)
         with np.errstate(over="ignore"):
             at_centres = np.where(bounds < LARGEST, _finite(bounds * self.scale), LARGEST)
@@ -70,7 +70,7 @@ class TileQuery:
 
 
 def coded_bounds(coded: Any, code: NDArray[np.uint8], slack: np.float32) -> Floats:
-    """(Product + slack) * an item's scale: in steps of the query's scale, at least the score."""
+    """Return (product + slack) * an item's scale: an upper bound of the score, in steps of the query's scale."""
     size = len(code)
     whole = coded.codes.reshape(-1, size // 2, numbers.GROUP_ITEMS, 2).transpose(0, 2, 1, 3).reshape(-1, size)
     products = (whole.astype(np.int64) @ code.astype(np.int64) + coded.offsets).astype(np.uint16).view(np.int16)
@@ -79,7 +79,7 @@ def coded_bounds(coded: Any, code: NDArray[np.uint8], slack: np.float32) -> Floa
 
 
 def _finite(bounds: Floats) -> Floats:
-    """Bounds without infinities, which mark what is not there."""
+    """Replace infinities, which mark missing items, by the largest finite bound."""
     clipped: Floats = np.clip(bounds, -LARGEST, LARGEST)
     return clipped
 
@@ -92,7 +92,7 @@ def nearest_tiles(
     tiles: NDArray[np.int32],
     level: int,  # noqa: ARG001
 ) -> None:
-    """The first tile with the greatest product less half the squared norm of its centre; not the one taken."""
+    """Fill in the first tile with the largest (product - half its centre's squared norm), except the one taken."""
     codes, scales, _ = code_tile_queries(factors)
     for number, (code, scale) in enumerate(zip(codes, scales, strict=True)):
         with np.errstate(over="ignore"):
@@ -108,13 +108,13 @@ def group_neighbours(
     members: NDArray[np.int32],
     level: int,  # noqa: ARG001
 ) -> None:
-    """Put the members of each tile in groups of neighbours."""
+    """Sort the members of each tile into groups of neighbours."""
     for start, stop in itertools.pairwise(starts.tolist()):
         members[start:stop] = _split(factors, members[start:stop])
 
 
 def _split(factors: Floats, members: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Halve members by whole groups, along the line between the means of the halves, until groups are left."""
+    """Halve members recursively until single groups are left, along the line between the means of the halves."""
     n_groups = -(-len(members) // numbers.GROUP_ITEMS)
     if n_groups < 2:
         return members
@@ -122,7 +122,7 @@ def _split(factors: Floats, members: NDArray[np.int32]) -> NDArray[np.int32]:
     shares = np.full((len(members), 1), -1.0 / (len(members) - n_first))
     shares[:n_first] = 1.0 / n_first
     for _ in range(SPLIT_ROUNDS):
-        between = np.cumsum(factors[members].astype(np.float64) * shares, axis=0)[-1]  # one after another
+        between = np.cumsum(factors[members].astype(np.float64) * shares, axis=0)[-1]  # summed in sequence
         norm = np.sqrt(squares_in_stripes(between))
         if not norm > 0:
             break
@@ -134,7 +134,7 @@ def _split(factors: Floats, members: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def group_bounds(tiled: Any, coded: TileQuery) -> Floats:
-    """What the items of each group are believed to score at most, in steps; no bound where there are few, or long."""
+    """Return a bound of each group's scores, in steps; the largest float for small tiles and for the long items."""
     at_centres = coded_bounds(tiled.groups, coded.code, coded.slack)
     per_radius = np.float32(coded.reach * float(coded.norm)) / coded.scale
     with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def group_bounds(tiled: Any, coded: TileQuery) -> Floats:
 
 @dataclass
 class Visitor:
-    """A query on its way through the tiles of a segment."""
+    """Takes one query through the tiles of a segment."""
 
     segment: Any
     base: int
@@ -169,7 +169,7 @@ class Visitor:
 
     @property
     def worst(self) -> np.float32:
-        """What a bound must reach to be worth a look."""
+        """The least bound of a tile that is worth visiting."""
         lost = np.float32(self.segment.factors.shape[1] * numbers.UNDERFLOW_LOSS)
         return np.float32(self.best.scores[-1] - lost) if self.best.is_full else np.float32(-LARGEST)
 
@@ -182,7 +182,7 @@ class Visitor:
             return np.float32(np.clip(self.worst / self.coded.scale, -LARGEST, LARGEST))
 
     def visit(self, tile: int) -> None:
-        """Score the items of a tile that may be among the best: of the groups that may hold most first."""
+        """Score the items of a tile that may be among the best, starting with the groups of the largest bounds."""
         groups = np.arange(*self.segment.tiles.starts[tile : tile + 2])
         bounds = self.groups[groups]
         wanted = -(-4 * (self.best.k - len(self.best.scores)) // numbers.GROUP_ITEMS)
@@ -201,7 +201,7 @@ class Visitor:
         self._score_between(read[there], np.float32(-LARGEST), done)
 
     def _score_between(self, read: NDArray[np.int64], limit: np.float32, done: np.float32) -> None:
-        """Score, one after another, items with bounds from a limit, which rises, up to those dealt with."""
+        """Score items one by one whose bounds lie between a rising limit and `done`; those above are done already."""
         for position, bound in zip(self.segment.tiles.members[read], self.bounds[read], strict=True):
             if not max(limit, self.limit) <= bound < done or not self.allowed[position]:
                 continue
@@ -212,7 +212,7 @@ class Visitor:
                 self.best.score(self.segment, self.base, np.array([position]))
 
     def _score_best_bounded(self, read: NDArray[np.int64], there: NDArray[np.bool_]) -> np.float32:
-        """Score what the best classes of items may reach until there are k; from where on all are dealt with."""
+        """Score items from the largest bounds down until there are k; return the bound above which all are done."""
         classes = np.full(self.n_classes, -LARGEST, np.float32)
         np.maximum.at(classes, np.flatnonzero(there) % self.n_classes, self.bounds[read[there]])
         reached = -np.sort(-classes[classes > -LARGEST])
@@ -225,7 +225,7 @@ class Visitor:
 
 
 def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
-    """After tile 0, take a query to its best-bounded tiles until it has k answers, then to all that may hold better."""
+    """After tile 0, visit tiles by falling bound until there are k answers, then all that may hold better ones."""
     bounds = tile_bounds[: len(visitor.segment.tiles.starts) - 2]
     floor, opening = INFINITY, True
     while (opening or not visitor.best.is_full) and (bounds < floor).any():
@@ -243,9 +243,9 @@ def scan_tiles(visitor: Visitor, tile_bounds: Floats) -> None:
 def gather_tiles(
     parts: Sequence[tuple[Any, int]], coded: TileQuery, tile_bounds: Floats, best: Best, rules: QueryFilter
 ) -> None:
-    """Score last: every item whose bound reaches the k-th largest bound from below.
+    """Gather bounds of all items first, then score those whose upper bound reaches the k-th largest lower bound.
 
-    No item counts for more than its group, nor a group for more than its tile.
+    An item's upper bound is at most its group's, and a group's is at most its tile's.
     """
     uppers, lowers, places = [], [], []
     for number, (segment, _) in enumerate(parts):

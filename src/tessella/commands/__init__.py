@@ -1,1 +1,1 @@
-"""What the commands of `tessella` do: each reads files, asks the index, and writes what it says."""
+"""The commands of `tessella`: each reads files, queries an index or a recommender, and writes the answers."""

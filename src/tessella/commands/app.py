@@ -1,4 +1,4 @@
-"""The command line: the commands there are, with examples, and what becomes of errors and signals."""
+"""The command line: the list of commands with examples, and the handling of errors and signals."""
 
 import contextlib
 import errno
@@ -21,8 +21,8 @@ from tessella.commands.reproduce import reproduce
 from tessella.commands.search import search, search_all
 from tessella.commands.serve import demo, serve
 
-INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # as shells number what a signal ended
-WRITTEN = {  # by which parameter a command names what it writes
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # the exit codes of shells for these signals
+WRITTEN = {  # the parameter that names the output of a command
     "build": "output",
     "search": "output",
     "recommend": "output",
@@ -37,7 +37,7 @@ IN_THE_SHELL = {
     "method=tessella.LearnedTiles()": "--method tiles",
     "attributes of the new items are missing; pass": "attributes of the new items are missing; pass --attributes with",
     "signals of the new items are missing; pass": "signals of the new items are missing; pass --signals with",
-    "pass vectors, or what a user liked as liked=": "pass what somebody liked with --liked",
+    "pass vectors, or the liked items as liked=": "pass the liked items with --liked",
     "build it with attributes": "build it with --attributes",
     "build it with signals": "build it with --signals",
 }
@@ -48,12 +48,12 @@ class _UnprintedError(OSError):
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason, in words."""
         return "standard output is closed" if self.errno == errno.EBADF else str(self.strerror).lower()
 
 
 class _Stdout(io.FileIO):
-    """Standard output, whose errors can be told from those of files."""
+    """Standard output, whose errors can be distinguished from those of files."""
 
     def write(self, data: Any, /) -> int:
         """Write bytes."""
@@ -64,10 +64,10 @@ class _Stdout(io.FileIO):
 
 
 class _Commands(TyperGroup):
-    """The commands, which turn errors into one sentence and an exit code."""
+    """The group of commands; turns errors into one sentence and an exit code."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Read the command line; this is where help is printed."""
+        """Parse the command line; this is where help is printed."""
         with _one_sentence():
             return super().make_context(*arguments, **options)
 
@@ -80,19 +80,19 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command that may write a file, and prints a report once the file has its name."""
+    """A command that may write a file, and prints a report once the file is complete."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it."""
+        """Run the command."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except _UnprintedError as error:
             written = ctx.params.get(WRITTEN.get(self.name or ""))
-            if written is None:  # what was asked for is what cannot be printed
+            if written is None:  # the output itself could not be printed
                 raise
-            # The file was asked for, and it is there: the exit code is 0. After any other, a script might delete the
-            # file, or run `add` again, which refuses the ids that it has added.
+            # The requested file was written, so the exit code is 0. After any other, a script might delete the file, or
+            # run `add` again, which would refuse the ids that it has already added.
             _drop_output()
             if error.errno != errno.EPIPE:
                 _complain(f"{written} was written, but the report could not be printed: {error.reason}.")
@@ -102,7 +102,7 @@ class _Command(TyperCommand):
 
 @contextlib.contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Errors as one sentence on stderr and an exit code."""
+    """Turn errors into one sentence on stderr and an exit code."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -119,18 +119,18 @@ def _one_sentence() -> Iterator[None]:
 
 
 def _complain(sentence: str) -> None:
-    with contextlib.suppress(OSError):  # if stderr cannot be written either, there is the exit code
+    with contextlib.suppress(OSError):  # if stderr cannot be written either, the exit code remains
         typer.echo(f"tessella: {sentence}", err=True)
 
 
 def _sentence(error: Exception) -> str:
-    """What an error says, on one line."""
+    """Return the message of an error, on one line."""
     if isinstance(error, _UnprintedError):
         text = f"the output could not be printed: {error.reason}."
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename or 'a file'} cannot be used: {error.strerror.lower()}."
     elif isinstance(error, KeyError):
-        text = str(error.args[0])  # on its own it would be quoted
+        text = str(error.args[0])  # str(error) would quote it
     else:
         text = str(error) or "there is not enough memory."
     for python, shell in IN_THE_SHELL.items():
@@ -139,7 +139,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _drop_output() -> None:
-    """If output cannot be written, let it go, or Python would try again at exit and complain."""
+    """Discard output that cannot be written; otherwise Python would try again at exit and complain."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -147,7 +147,7 @@ def _drop_output() -> None:
 
 
 def _examples(*lines: str) -> str:
-    """The foot of a help page; the backspace keeps its lines as they are."""
+    """Return the epilog of a help page; the backspace preserves its line breaks."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
@@ -181,7 +181,7 @@ def commands(
 ) -> None:
     """Top-k recommendations from matrix-factorisation factors.
 
-    Build an index from the factors of items, search it with those of users, and change it as items come and go.
+    Build an index from item factors, search it with user factors, and change it as items come and go.
     """
 
 
@@ -231,7 +231,7 @@ for command, *lines in (
         "tessella explain items.tessella users.npy --user 3 --item 17",
         "tessella explain model.tessella --user 4711 --item 17",
     ),
-    (verify, "tessella verify items.tessella && echo sound"),
+    (verify, "tessella verify items.tessella && echo intact"),
     (
         serve,
         "tessella serve catalogue.db",
@@ -256,8 +256,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Give the process streams that say what is wrong with them, also where the shell closed some (`>&-`)."""
-    while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:  # so that no file gets the number of a closed stream
+    """Give the process streams that report their errors, even if the shell closed some (`>&-`)."""
+    while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:  # so that no file gets the descriptor of a closed stream
         pass
     os.close(number)
     if sys.stderr is None:
@@ -270,4 +270,4 @@ def _open_streams() -> None:
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(TERMINATED)  # not at once, so that no temporary file is left
+    sys.exit(TERMINATED)  # by an exception, so that temporary files are removed

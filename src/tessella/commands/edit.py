@@ -1,4 +1,4 @@
-"""Edit: the commands that build the file of an index or a recommender, and change its items."""
+"""Edit: the commands that build the file of an index or a recommender and change its items."""
 
 import enum
 from pathlib import Path
@@ -38,7 +38,7 @@ DAY = 86_400  # seconds
 
 
 class Methods(enum.StrEnum):
-    """How `tessella build` makes an index answer."""
+    """The search methods of `tessella build`."""
 
     AUTO = "auto"
     EXACT = "exact"
@@ -48,13 +48,13 @@ class Methods(enum.StrEnum):
 def build(
     items: ITEMS,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="INDEX", help="Where the index goes.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="INDEX", help="The file to write.", show_default=False)
     ],
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="Ids of the items, one a line: whole numbers if every line is one, without leading zeros, and texts "
-            "otherwise. Without, ids are those beside the factors, or row numbers from 0.",
+            help="A file of item ids, one per line: integers if every line is one, without leading zeros, and strings "
+            "otherwise. By default, the ids stored with the factors, or row numbers from 0.",
             show_default=False,
         ),
     ] = None,
@@ -62,8 +62,8 @@ def build(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Factors of users, of the same model, in a file like that of items: makes a recommender, to be asked "
-            "with recommend.",
+            help="User factors from the same model, in a file like ITEMS. Builds a recommender, to use with the "
+            "recommend command.",
             show_default=False,
         ),
     ] = None,
@@ -72,8 +72,8 @@ def build(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What users have seen: .csv or .parquet with the columns user and item, which hold ids, and perhaps "
-            "weight; or a sparse matrix of users x items from scipy.sparse.save_npz.",
+            help="Items that users have seen: .csv or .parquet with columns user and item, which hold ids, and "
+            "optionally weight; or a sparse matrix of users x items from scipy.sparse.save_npz.",
             show_default=False,
         ),
     ] = None,
@@ -83,21 +83,22 @@ def build(
         list[str] | None,
         typer.Option(
             metavar="NAME=DAYS",
-            help="A signal that holds dates, and halves with every so many days of an item's age; once for each.",
+            help="Treat a signal as dates: it halves with every DAYS days of an item's age. Can be repeated.",
             show_default=False,
         ),
     ] = None,
     method: Annotated[
         Methods,
         typer.Option(
-            help="How searches answer: by the fastest method that reaches the recall, exactly, or by learned tiles."
+            help="How to search: auto uses the fastest method that reaches the target recall, exact finds the true top "
+            "k, and tiles uses learned tiles."
         ),
     ] = Methods.AUTO,
     target_recall: Annotated[
         float | None,
         typer.Option(
-            help="The share of the true top k to find, 0 to 1, for every k; for auto 0.95 if not given. With tiles, "
-            "the method is then chosen for it, as tune does.",
+            help="The share of the true top k to find, from 0 to 1, for every k; 0.95 by default for auto. With tiles, "
+            "the method is then selected to reach it, as by Index.tune.",
             show_default=False,
         ),
     ] = None,
@@ -105,7 +106,7 @@ def build(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Factors of users to measure recall with, in a file like that of items. Without, some are made from "
+            help="User factors to measure recall with, in a file like ITEMS. By default, queries are generated from "
             "the items.",
             show_default=False,
         ),
@@ -115,26 +116,31 @@ def build(
         typer.Option(
             "-k",
             "--k",
-            help="How many items you will ask for most; recall is then measured for it, too.",
+            help="The number of items you will request most often; recall is also measured for it.",
             show_default=False,
         ),
     ] = None,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
-    """Build an index from the factors of items, or a recommender from those of users, too."""
+    """Build an index or a recommender from factors.
+
+    Item factors alone make an index. With users, seen items, attributes or signals, the file holds a recommender.
+    """
     if method is Methods.EXACT and (target_recall is not None or queries is not None):
-        raise typer.BadParameter("--target-recall and --queries are not for --method exact, which finds all.")
+        raise typer.BadParameter(
+            "--target-recall and --queries do not apply to --method exact, whose recall is always 1; leave them out."
+        )
     decaying = half_lives_of(half_life)
     if decaying and signals is None:
-        raise typer.BadParameter("--half-life is of --signals, but there are none.")
+        raise typer.BadParameter("--half-life needs --signals, which is not given.")
     check_place(output, overwrite)
     factors, listed = read_items(items, ids)
     measured = None if queries is None else tables.read_factors(queries, factors.shape[1]).factors
     options = given(target_recall=target_recall, queries=measured, k=k, threads=threads)
     if users is seen is attributes is signals is None:
         if user_ids is not None:
-            raise typer.BadParameter("--user-ids are those of --users, but there are none.")
+            raise typer.BadParameter("--user-ids needs --users or --seen, but neither is given.")
         index = Index.build(factors, listed, method=method.value, **options)
         index.save(output, overwrite=overwrite)
         report(output, index)
@@ -165,7 +171,7 @@ def build(
 
 
 def _decaying(path: Path, columns: dict[str, Any], half_lives: dict[str, float]) -> dict[str, Decaying]:
-    """Signals that decay, by name."""
+    """Return the decaying signals by name."""
     unknown = [name for name in half_lives if name not in columns]
     if unknown:
         raise ValueError(f"--half-life names {unknown[0]!r}, but {path} has {', '.join(map(repr, columns))}.")
@@ -175,7 +181,7 @@ def _decaying(path: Path, columns: dict[str, Any], half_lives: dict[str, float])
 def add(
     index: INDEX, items: ITEMS, ids: NEW_IDS = None, attributes: ATTRIBUTES = None, signals: SIGNALS = None
 ) -> None:
-    """Add items to an index or a recommender, all or none."""
+    """Add items to an index or a recommender. If an item cannot be added, the file stays unchanged."""
     loaded = load(index)
     factors, named = read_items_for(loaded, items, ids)
     said: list[str] = []
@@ -198,7 +204,7 @@ def update(
         Path | None,
         typer.Argument(
             metavar="[ITEMS]",
-            help="New factors of items, in a file as for build; for a recommender they may stay as they are.",
+            help="New item factors, in a file as for build; optional for a recommender.",
             show_default=False,
         ),
     ] = None,
@@ -206,12 +212,13 @@ def update(
     attributes: ATTRIBUTES = None,
     signals: SIGNALS = None,
 ) -> None:
-    """Give items new factors, or in a recommender new attributes and signals, all or none.
+    """Give items new factors, attributes or signals.
 
-    Rows of --attributes and --signals are found by their column id. Columns that a file has not stay as they are.
+    Only a recommender has attributes and signals. Rows of --attributes and --signals are matched by their id column.
+    Columns that are not in a file keep their values. If an item cannot be updated, the file stays unchanged.
     """
     if items is None and attributes is signals is None:
-        raise typer.BadParameter("name a file of factors, or what is to change with --attributes or --signals.")
+        raise typer.BadParameter("there is nothing to update; pass a file of factors, --attributes or --signals.")
     loaded, said = load(index), []
     if isinstance(loaded, Index):
         _refuse_columns(index, attributes, signals)
@@ -219,7 +226,7 @@ def update(
         factors, named = read_items_for(loaded, items, ids)
         (loaded.update if isinstance(loaded, Index) else loaded.update_items)(factors, named)
     elif ids is not None:
-        raise typer.BadParameter("--ids are those of factors, but there are none.")
+        raise typer.BadParameter("--ids needs a file of factors, but there is none.")
     if isinstance(loaded, Recommender):
         for name, path in _paths(attributes, signals):
             like = loaded._edition.attributes if name == "attributes" else None
@@ -231,13 +238,15 @@ def update(
 
 def remove(
     index: INDEX,
-    items: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids.", show_default=False)] = None,
-    ids: Annotated[Path | None, typer.Option(help="A file of ids, one a line.", show_default=False)] = None,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of the items to remove.", show_default=False)
+    ] = None,
+    ids: Annotated[Path | None, typer.Option(help="A file of ids, one per line.", show_default=False)] = None,
 ) -> None:
-    """Remove items from an index or a recommender, all or none."""
+    """Remove items from an index or a recommender. If an item cannot be removed, the file stays unchanged."""
     named = [*(items or []), *(tables.read_ids(ids) if ids is not None else [])]
     if not named:
-        raise typer.BadParameter("name the items to remove, one by one or with --ids.")
+        raise typer.BadParameter("there is nothing to remove; pass the ids of items, or a file of them with --ids.")
     loaded = load(index)
     gone = tables.as_ids(named, texts=has_texts(loaded))
     (loaded.remove if isinstance(loaded, Index) else loaded.remove_items)(gone)
@@ -245,7 +254,7 @@ def remove(
 
 
 def _paths(attributes: Path | None, signals: Path | None) -> list[tuple[str, Path]]:
-    """The files of columns that were named."""
+    """Return the files of columns that were passed."""
     named = (("attributes", attributes), ("signals", signals))
     return [(name, path) for name, path in named if path is not None]
 

@@ -1,4 +1,4 @@
-"""Everybody: a job for all users, into a folder or one file, that can be interrupted and resumed."""
+"""Everybody: a job for all users that writes a folder or one file, and can be interrupted and resumed."""
 
 import shutil
 import time
@@ -20,21 +20,21 @@ from tessella.jobs.answer_folder import Listed
 from tessella.results import SearchResult
 from tessella.search.recall import recall
 
-USERS_COMPARED = 200  # with exact answers, where not all are certified
+USERS_COMPARED = 200  # how many users to compare with exact answers, if not all are certified
 
 
 class Job(NamedTuple):
-    """What is asked for all users, and how to ask it."""
+    """A request for all users, and how to run it."""
 
     k: int
     names: Listed
     titles: writing.Titles | None
-    into: Callable[[Path], SearchResult]  # makes a folder of answers
-    truth: Callable[[NDArray[np.int64]], SearchResult]  # true answers to some users
+    into: Callable[[Path], SearchResult]  # writes a folder of answers
+    truth: Callable[[NDArray[np.int64]], SearchResult]  # the true answers for some users
 
 
 def check_output(out: Path, overwrite: bool) -> None:
-    """Refuse, before the work, an output that could not be written after it."""
+    """Refuse an output that cannot be written, before the work starts."""
     if writing.is_file(out):
         writing.writer(out)
         check_place(out, overwrite)
@@ -44,7 +44,7 @@ def check_output(out: Path, overwrite: bool) -> None:
 
 
 def answer_everybody(out: Path, job: Job, *, overwrite: bool) -> None:
-    """Run a job, say how it went, and what is kept if it is interrupted."""
+    """Run a job and report how it went, or what is kept if it is interrupted."""
     n_users = len(job.names)
     folder = _answers(out) if writing.is_file(out) else out
     if folder != out:
@@ -57,7 +57,7 @@ def answer_everybody(out: Path, job: Job, *, overwrite: bool) -> None:
         if folder != out:
             writing.write(out, _parts(job, found), n_users, overwrite=overwrite, shown=False)
             shutil.rmtree(folder, ignore_errors=True)
-    except (KeyboardInterrupt, SystemExit) as stop:  # by Ctrl-C, or because the process is to end
+    except (KeyboardInterrupt, SystemExit) as stop:  # by Ctrl-C, or by a signal to terminate
         done = n_users if folder != out and folder.exists() else answer_folder.users_done(folder)
         kept = f"{done:,} of {n_users:,} users are done and kept; repeat the command to resume."
         if isinstance(stop, KeyboardInterrupt):
@@ -67,31 +67,31 @@ def answer_everybody(out: Path, job: Job, *, overwrite: bool) -> None:
         raise
     n_now = n_users - before
     earlier = f" ({before:,} from an earlier run)" if before else ""
-    speed = f", {n_now / seconds:,.0f} users a second" if n_now else ""
+    speed = f", {n_now / seconds:,.0f} users per second" if n_now else ""
     typer.echo(f"{out}: the top {job.k} for {n_users:,} users{earlier}, {quality}{speed}")
 
 
 def _answers(out: Path) -> Path:
-    """The folder that answers are in until they are a file."""
+    """Return the folder that holds the answers until they are written to one file."""
     return _files.beside(_files.followed(out), "", ".answers")
 
 
 def _reopen(folder: Path) -> None:
-    """Take up answers that were complete, but not yet a file: as a partial folder they are checked like any other."""
+    """Rename a complete folder that was not yet written to a file to a partial one, so that it is checked again."""
     partial = answer_folder.partial_of(folder)
     if folder.is_dir() and not partial.exists():
         folder.rename(partial)
 
 
 def _parts(job: Job, found: SearchResult) -> Iterator[writing.UserAnswers]:
-    """The answers in a folder, a block at a time."""
+    """Yield the answers in a folder, block by block."""
     for some in cut(len(job.names), USERS_PER_BLOCK) or [slice(0, 0)]:
         block = SearchResult(*(part[some] for part in found.arrays().values()))
         yield writing.UserAnswers(job.names[some], block, job.titles)
 
 
 def _quality(job: Job, found: SearchResult) -> str:
-    """How good answers are: all are certified, or what share of the true top k a sample of users got."""
+    """Describe the quality of the answers: all certified, or the recall measured on a sample of users."""
     n_users, n_certified = len(job.names), int(np.count_nonzero(found.certified))
     if n_certified == n_users:
         return "all certified"

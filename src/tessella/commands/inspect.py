@@ -1,4 +1,4 @@
-"""Inspect: the commands that show what is in an index file."""
+"""Inspect: the commands that show what a file holds."""
 
 import sqlite3
 from pathlib import Path
@@ -65,7 +65,7 @@ def _print(lines: dict[str, object]) -> None:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is of SQLite, which no index is."""
+    """Return whether a file is a SQLite database, and so a store."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -73,7 +73,7 @@ def is_store(path: Path) -> bool:
 
 
 def _of_store(path: Path) -> dict[str, object]:
-    """What a store holds."""
+    """Describe a store."""
     with Store.open(path, read_only=True) as store:
         lines: dict[str, object] = {"store": path, "version": store.version, "live": store.live or "none"}
         for one in store.generations():
@@ -95,17 +95,17 @@ def _of_items(index: Index) -> dict[str, object]:
 
 
 def _of_users(recommender: Recommender) -> dict[str, object]:
-    """What a recommender holds beside its items."""
+    """Describe what a recommender holds besides its items."""
     edition = recommender._edition
     users, attributes, signals = edition.users, edition.attributes, edition.signals
-    lines: dict[str, object] = {"users": "none", "seen": "nothing"}
+    lines: dict[str, object] = {"users": "none", "seen": "none"}
     if users is not None:
         vectors = (
             "no factors" if users.factors is None else f"{users.n_interests} vector{'s' * (users.n_interests > 1)} each"
         )
         lines["users"] = f"{len(users):,}, ids are {_kind(users.ids)}, {vectors}"
         if users.seen is not None:
-            lines["seen"] = f"{users.seen.n_entries:,} items, by all users together"
+            lines["seen"] = f"{users.seen.n_entries:,} pairs of user and item"
     kinds = [] if attributes is None else [f"{name} ({kind})" for name, kind in attributes.kinds.items()]
     lines["attributes"] = ", ".join(kinds) or "none"
     lines["signals"] = "none" if signals is None else ", ".join(signals.names)
@@ -113,7 +113,7 @@ def _of_users(recommender: Recommender) -> dict[str, object]:
 
 
 def _kind(ids: NDArray[Any]) -> str:
-    return "texts" if ids.dtype.kind == "U" else "whole numbers"
+    return "strings" if ids.dtype.kind == "U" else "integers"
 
 
 def explain(
@@ -121,17 +121,17 @@ def explain(
     user: Annotated[
         str,
         typer.Option(
-            help="The user's row number in a file of users, or id if it has ids; without a file, the id of a user "
-            "that a recommender knows.",
+            help="The id of a user of the recommender. With a file of USERS: the user's id there, or the row number if "
+            "the file has no ids.",
             show_default=False,
         ),
     ],
-    item: Annotated[str, typer.Option(help="The item's id.", show_default=False)],
+    item: Annotated[str, typer.Option(help="The id of the item.", show_default=False)],
     users: Annotated[
         Path | None,
         typer.Argument(
             metavar="[USERS]",
-            help="Factors of users, in a file like that of items; not needed for users that a recommender knows.",
+            help="User factors, in a file as for search; not needed for users of a recommender.",
             show_default=False,
         ),
     ] = None,
@@ -159,14 +159,16 @@ def explain(
         vector, seen = _vector(loaded, users, user, exclude, columns)
         asked |= given(exclude=seen)
     elif isinstance(loaded, Index):
-        raise typer.BadParameter(f"{index} holds items only; name a file of users.")
+        raise typer.BadParameter(f"{index} holds items only; pass a file of users.")
     elif exclude is not None or columns is not None:
-        raise typer.BadParameter("--exclude and --columns are for a file of users, but there is none.")
+        raise typer.BadParameter("--exclude and --columns need a file of users, but there is none.")
     if isinstance(loaded, Recommender):
         who = vector if users is not None else tables.as_ids([user], texts=loaded.user_ids.dtype.kind == "U")[0].item()
         typer.echo(loaded.explain(who, item_id, k, **asked, **rules))
     elif rules:
-        raise ValueError(f"{index} holds items only, and no attributes, signals or seen items to go by.")
+        raise ValueError(
+            f"{index} holds items only, without attributes, signals or seen items; omit the options that need them."
+        )
     else:
         typer.echo(loaded.explain(vector, item_id, k, **asked))
 
@@ -174,7 +176,7 @@ def explain(
 def _vector(
     model: Index | Recommender, users: Path, user: str, exclude: Path | None, columns: Path | None
 ) -> tuple[NDArray[np.float32], Any]:
-    """The factor of a user in a file, and what is excluded for this user."""
+    """Return the factor of a user in a file, and what is excluded for this user."""
     table = tables.read_factors(users, model.n_factors)
     listed = range(len(table.factors)) if table.ids is None else tables.as_ids(table.ids)
     names = [str(name) for name in listed]
@@ -187,10 +189,10 @@ def _vector(
 
 
 def verify(index: INDEX) -> None:
-    """Look at every byte of an index file and list all that is damaged."""
+    """Check every byte of an index file and list all damage."""
     damages = storage.damages(index)
     for damage in damages:
         typer.echo(f"{index}: {damage}")
     if damages:
-        raise ValueError(f"{index} is damaged; build it again or take a copy.")
-    typer.echo(f"{index} is sound: {load(index)}")
+        raise ValueError(f"{index} is damaged; build it again or restore a copy.")
+    typer.echo(f"{index} is intact: {load(index)}")

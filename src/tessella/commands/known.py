@@ -1,4 +1,4 @@
-"""Known: what files say of items and users beside their factors, attributes and interactions, found by their ids."""
+"""Known: attributes, signals and interactions read from files, and matched to items and users by their ids."""
 
 import array
 import datetime
@@ -30,16 +30,16 @@ _COLUMNS = {
 
 
 class Interactions(NamedTuple):
-    """Which users have met which items.
+    """Which users have seen which items.
 
     Attributes
     ----------
     matrix : csr_array of shape (n_users, n_items)
-        How much, each value.
+        The weight of each pair.
     user_ids : ndarray of shape (n_users,), or None
-        Who the rows are, if the file says so.
+        The users of the rows, if the file names them.
     passed_over : str
-        A sentence on rows that name nobody or nothing that is there; empty if there are none.
+        A remark on ignored rows, which name unknown users or items; empty if there are none.
     """
 
     matrix: Any
@@ -50,30 +50,28 @@ class Interactions(NamedTuple):
 def read_columns(
     path: Path, item_ids: NDArray[Any], what: str, like: Attributes | None = None, *, new: bool = False
 ) -> tuple[Any, str]:
-    """Columns of attributes or signals, with a value for each item, and a sentence on rows of other items.
+    """Read columns of attributes or signals, with a value for each item; also return a remark on ignored rows.
 
-    Without a column `id`, rows are those of the items. An item that no row is of has missing values.
+    Without a column `id`, rows are in the order of the items. An item without a row gets missing values.
 
     Parameters
     ----------
     path : Path
         A .csv or .parquet file.
     item_ids : ndarray
-        Whose they are.
+        The ids of the items.
     what : str
         "attributes" or "signals".
     like : Attributes, default None
-        Those of the items there are: how columns of a CSV file are read. None goes by their values.
+        The attributes of existing items, which determine the types of CSV columns. None infers them from the values.
     new : bool, default False
-        Whether items are new ones, so that the file may be about others, too.
+        Whether the items are new ones, so that most rows of the file may be about other items.
     """
     columns = _columns(path, what, like)
     n_rows = len(columns)
     if columns.ids is None:
         if n_rows != len(item_ids):
-            raise ValueError(
-                f"{path} has {n_rows:,} rows, but there are {len(item_ids):,} items; give it a column `id`."
-            )
+            raise ValueError(f"{path} has {n_rows:,} rows, but there are {len(item_ids):,} items; add a column `id`.")
         return columns.take(np.arange(n_rows)), ""
     row_of = {value: row for row, value in enumerate(columns.ids_like(item_ids))}
     rows = np.array([row_of.get(value, -1) for value in item_ids.tolist()], np.int64)
@@ -81,17 +79,17 @@ def read_columns(
     if not new:
         _some_found(path, n_rows, n_found, "items")
     elif not n_found and len(item_ids):
-        raise ValueError(f"{path} has no row for any of the {len(item_ids):,} items; are their ids the same?")
+        raise ValueError(f"{path} has 0 rows for the {len(item_ids):,} new items; check that the ids match.")
     return columns.take(rows), _passed_over(path, n_rows - n_found, n_rows, "items")
 
 
 def read_changes(
     path: Path, item_ids: NDArray[Any], what: str, like: Attributes | None
 ) -> tuple[NDArray[Any], Any, str]:
-    """Ids of items that are there and that a file has rows of, their columns, and a sentence on rows of others."""
+    """Read the rows of a file that are about existing items: their ids and columns, and a remark on ignored rows."""
     columns = _columns(path, what, like)
     if columns.ids is None:
-        raise ValueError(f"{path} has no column `id`, which says whose {what} they are.")
+        raise ValueError(f"{path} has no column `id`; add one to say which item each row is for.")
     there = set(item_ids.tolist())
     rows = {row: value for row, value in enumerate(columns.ids_like(item_ids)) if value in there}
     _some_found(path, len(columns), len(rows), "items")
@@ -103,17 +101,17 @@ def read_changes(
 def read_interactions(
     path: Path, user_ids: NDArray[Any] | None, n_users: int | None, item_ids: NDArray[Any]
 ) -> Interactions:
-    """The seen items of users, by ids or as a matrix.
+    """Read the items that users have seen, by ids or as a matrix.
 
     Parameters
     ----------
     path : Path
-        A .csv or .parquet file with columns `user` and `item`, and perhaps `weight`, or an .npz
-        file with a sparse matrix.
+        A .csv or .parquet file with columns `user` and `item`, and optionally `weight`; or an .npz file with a sparse
+        matrix.
     user_ids : ndarray or None
-        Ids of the users; None numbers them, or takes them from the file if nothing else is known of users.
+        Ids of the users; None numbers them, or takes them from the file if `n_users` is None.
     n_users : int or None
-        How many users there are; None if only the file says.
+        The number of users; None takes it from the file.
     item_ids : ndarray
         Ids of the items.
     """
@@ -143,10 +141,10 @@ def read_interactions(
 
 
 class _Coded(NamedTuple):
-    """A long column of few different values."""
+    """A long column of few distinct values."""
 
     codes: NDArray[np.int64]
-    values: Any  # those there are: a list of texts of a CSV file, or an array
+    values: Any  # the distinct values: a list of strings for a CSV file, or an array
 
 
 class _Pairs(NamedTuple):
@@ -164,7 +162,7 @@ def _pairs(path: Path) -> _Pairs:
 
 
 def _named(path: Path, names: list[str]) -> dict[str, str]:
-    """Which column is which."""
+    """Find the columns of users, items and weights."""
     found = {}
     for role, may_be in _COLUMNS.items():
         name = next((name for name in names if name.lower() in may_be), None)
@@ -172,7 +170,7 @@ def _named(path: Path, names: list[str]) -> dict[str, str]:
             found[role] = name
         elif role != "weight":
             raise ValueError(
-                f"{path} has the columns {', '.join(names)}, but needs `user` and `item`, and perhaps `weight`."
+                f"{path} has the columns {', '.join(names)}, but needs `user` and `item`, and optionally `weight`."
             )
     return found
 
@@ -194,7 +192,7 @@ def _csv_pairs(path: Path) -> _Pairs:
         if "weight" in roles:
             text = fields[roles["weight"]]
             if not _NUMBER.fullmatch(text):
-                raise ValueError(f"{path} has the weight {text!r} in line {line}, but it must be a number.")
+                raise ValueError(f"{path} has the weight {text!r} in line {line}, but weights must be numbers.")
             weights.append(float(text))
     coded = {role: _Coded(np.array(codes[role], np.int64), list(values[role])) for role in values}
     return _Pairs(coded["user"], coded["item"], np.array(weights, np.float32) if "weight" in roles else None)
@@ -225,7 +223,7 @@ def _parquet_pairs(path: Path) -> _Pairs:
 
 
 def _places(column: _Coded, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of each different value of a column among some ids, or -1."""
+    """Return the place of each distinct value of a column among the ids, or -1."""
     place_of = {value: place for place, value in enumerate(ids.tolist())}
     values = column.values if isinstance(column.values, list) else column.values.tolist()
     if isinstance(column.values, list) and ids.dtype.kind == "i":
@@ -234,31 +232,30 @@ def _places(column: _Coded, ids: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _some_found(path: Path, n_rows: int, n_found: int, whose: str) -> None:
-    """Refuse a file that is not about these items or users."""
+    """Refuse a file if most of its rows name unknown items or users."""
     if n_rows and 2 * n_found < n_rows:
         raise ValueError(
-            f"{path} has {n_rows:,} rows, but only {n_found:,} of them name {whose} that are there; are their ids the "
-            "same?"
+            f"{path} has {n_rows:,} rows, but only {n_found:,} of them name known {whose}; check that the ids match."
         )
 
 
 def _passed_over(path: Path, n: int, of: int, whose: str) -> str:
-    return f"{path}: {n:,} of {of:,} rows name {whose} that are not there, and are passed over" if n else ""
+    return f"{path}: ignored {n:,} of {of:,} rows, which name unknown {whose}" if n else ""
 
 
 class _Columns(NamedTuple):
     """The columns of a file, by name, and its ids if it has any."""
 
     path: Path
-    columns: dict[str, Any]  # lists of texts, or columns of Arrow
+    columns: dict[str, Any]  # lists of strings, or Arrow columns
     ids: Any
-    some: Callable[[Any, NDArray[np.int64], str], Any]  # some rows of one column; -1 is a missing value
+    some: Callable[[Any, NDArray[np.int64], str], Any]  # returns some rows of one column; -1 is a missing value
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def ids_like(self, others: NDArray[Any]) -> list[Any]:
-        """The ids of the rows, as those of others are; each may be there once."""
+        """Return the ids of the rows, converted to the type of `others`; refuse duplicates."""
         texts = isinstance(self.ids, list)
         values = self.ids if texts else self.ids.to_pylist()
         if texts and others.dtype.kind == "i":
@@ -269,12 +266,12 @@ class _Columns(NamedTuple):
         return list(values)
 
     def take(self, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """Some rows of all columns; -1 has missing values."""
+        """Return some rows of all columns; a row of -1 gets missing values."""
         return {name: self.some(column, rows, name) for name, column in self.columns.items()}
 
 
 def _columns(path: Path, what: str, like: Attributes | None) -> _Columns:
-    """The columns of attributes or signals in a file."""
+    """Read the columns of attributes or signals in a file."""
     _files.check_readable(path)
     read: Any = tables.by_suffix({".csv": _csv_columns, ".parquet": _parquet_columns}, path, f"{what} are read from")
     columns, some = read(path, like)
@@ -283,7 +280,7 @@ def _columns(path: Path, what: str, like: Attributes | None) -> _Columns:
     id_column = next((name for name in columns if name.lower() == "id"), None)
     ids = None if id_column is None else columns.pop(id_column)
     if not columns:
-        raise ValueError(f"{path} has no {what}, but needs, beside `id`, a column for each.")
+        raise ValueError(f"{path} has no {what}; besides `id`, it needs at least 1 column.")
     return _Columns(path, columns, ids, some)
 
 
@@ -291,7 +288,9 @@ def _csv_columns(path: Path, like: Attributes | None) -> Any:
     lines = tables.csv_lines(path)
     _, names = next(lines, (0, []))
     if len(set(names)) < len(names) or not all(names):
-        raise ValueError(f"{path} begins with {','.join(names[:3])}..., but must begin with a name for each column.")
+        raise ValueError(
+            f"{path} starts with {','.join(names[:3])}..., but must start with a different name for each column."
+        )
     columns: dict[str, list[str]] = {name: [] for name in names}
     for line, fields in lines:
         _same_width(path, line, fields, names)
@@ -322,7 +321,7 @@ def _same_width(path: Path, line: int, fields: list[str], names: list[str]) -> N
 
 
 def _typed(texts: list[str], name: str, like: Column | None = None) -> Any:
-    """A column of a CSV file: as another is, or numbers, dates, booleans or lists if all values are, or texts."""
+    """Convert a CSV column to the kind of `like`, or to numbers, dates, booleans or lists if all values fit."""
     there = [text for text in texts if text]
     if isinstance(like, Several):
         lists = [text.split(_SEPARATOR) if text else None for text in texts]

@@ -1,4 +1,4 @@
-"""Options: the arguments that several commands share."""
+"""Options: the arguments shared by several commands."""
 
 import json
 import math
@@ -16,26 +16,28 @@ INDEX = Annotated[
     Path, typer.Argument(metavar="INDEX", help="The file of an index or a recommender.", show_default=False)
 ]
 USERS = Annotated[
-    Path, typer.Argument(metavar="USERS", help="Factors of users, in a file like that of items.", show_default=False)
+    Path,
+    typer.Argument(metavar="USERS", help="User factors, one row per user, in a file as for build.", show_default=False),
 ]
 ITEMS = Annotated[
     Path,
     typer.Argument(
         metavar="ITEMS",
-        help="Factors of items, a row each: .npy; .npz (one array, or `factors`, and perhaps `ids`); .csv (with column "
-        "names or without, and ids first if the first name is `id`); .parquet (columns of numbers or one of lists, and "
-        "perhaps `id`).",
+        help="Item factors, one row per item: .npy; .npz (one array, or `factors`, and optionally `ids`); .csv (with "
+        "or without column names; ids come first if the first name is `id`); .parquet (columns of numbers, or one "
+        "column of lists, and optionally `id`).",
         show_default=False,
     ),
 ]
 THREADS = Annotated[
-    int | None, typer.Option(help="Threads to use, if not one for each CPU. Changes no answer.", show_default=False)
+    int | None,
+    typer.Option(help="How many threads to use; by default, every CPU. Does not affect results.", show_default=False),
 ]
 NEW_IDS = Annotated[
     Path | None,
     typer.Option(
-        help="Ids of the items, one a line, taken as whole numbers or as texts, as those in the index are. Without, "
-        "ids are those beside the factors.",
+        help="A file of item ids, one per line, of the same type as those in the index. By default, the ids stored "
+        "with the factors.",
         show_default=False,
     ),
 ]
@@ -43,51 +45,51 @@ OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace the output
 EXCLUDE = Annotated[
     Path | None,
     typer.Option(
-        help="Items not to recommend, such as those seen: a sparse matrix of users x items, in the order of the "
-        "index or of --columns, from scipy.sparse.save_npz.",
+        help="Items not to recommend, such as seen items: a sparse matrix of users x items from "
+        "scipy.sparse.save_npz, with columns in the order of the index or of --columns.",
         show_default=False,
     ),
 ]
 COLUMNS = Annotated[
     Path | None,
     typer.Option(
-        help="Ids of the items that the columns of --exclude are, one a line; needed once items were removed.",
+        help="A file with the item id of each column of --exclude, one per line; needed once items have been removed.",
         show_default=False,
     ),
 ]
 USER_IDS = Annotated[
     Path | None,
     typer.Option(
-        help="Ids of the users, one a line, in the order of their factors. Without, ids are those beside the factors, "
-        "or row numbers from 0.",
+        help="A file of user ids, one per line, in the order of the factors. By default, the ids stored with the "
+        "factors, or row numbers from 0.",
         show_default=False,
     ),
 ]
 ALLOW = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Recommend only these items: a file of ids, one a line.", show_default=False),
+    typer.Option(metavar="FILE", help="Recommend only these items: a file of ids, one per line.", show_default=False),
 ]
 REACH = Annotated[
     float | None,
     typer.Option(
-        help="Search by tiles, for an index with tiles. How far their bounds are trusted, 0 to 1: more finds more and "
-        "takes longer; 1 certifies the top k.",
+        help="Search by tiles, in an index with tiles. From 0 to 1: a larger reach finds more and takes longer; 1 "
+        "certifies the top k.",
         show_default=False,
     ),
 ]
 BUDGET = Annotated[
     int | None,
-    typer.Option(help="Search by slots: score only the best so many items by them.", show_default=False),
+    typer.Option(help="Search by slots: score only this many of the best candidates.", show_default=False),
 ]
 MAX_SLOTS = Annotated[
-    int | None, typer.Option(help="Search by slots: look through this many for each user.", show_default=False)
+    int | None, typer.Option(help="Search by slots: use at most this many slots of each user.", show_default=False)
 ]
 ATTRIBUTES = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="What is known of items: .csv or .parquet with a column id, and one for each attribute. A column "
-        "title is shown; in CSV, several values are separated by |.",
+        help="Item attributes: .csv or .parquet with a column id and one column for each attribute. A column named "
+        "title is shown in results. In CSV, separate several values by |.",
         show_default=False,
     ),
 ]
@@ -95,8 +97,8 @@ SIGNALS = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Numbers of items that recommend --boost can add to scores: .csv or .parquet with a column id, and "
-        "one for each signal.",
+        help="Item signals, which recommend --boost can add to scores: .csv or .parquet with a column id and one "
+        "column of numbers for each signal.",
         show_default=False,
     ),
 ]
@@ -104,42 +106,44 @@ WHERE = Annotated[
     str | None,
     typer.Option(
         metavar="JSON",
-        help='A condition on attributes, such as \'{"genre": "comedy", "year": {"from": 1990}}\'.',
+        help='A condition on item attributes, such as \'{"genre": "comedy", "year": {"from": 1990}}\'.',
         show_default=False,
     ),
 ]
 BOOST = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME=WEIGHT", help="Add weight x signal to scores; once for each signal.", show_default=False
-    ),
+    typer.Option(metavar="NAME=WEIGHT", help="Add weight x signal to scores. Can be repeated.", show_default=False),
 ]
 NOW = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="When it is, for decaying signals: 2030-12-31T12:00. Without, now.", show_default=False
+        metavar="TIME",
+        help="The time for decaying signals, such as 2030-12-31T12:00. By default, the current time.",
+        show_default=False,
     ),
 ]
 AT_MOST = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN=N", help="At most so many items of a list for each value of an attribute.", show_default=False
+        metavar="COLUMN=N",
+        help="Limit each list to N items for each value of an attribute.",
+        show_default=False,
     ),
 ]
 DIVERSIFY = Annotated[
     float | None,
     typer.Option(
         metavar="WEIGHT",
-        help="From the best 100, choose items that are unlike each other: 0 keeps the order, at 1 only variety counts.",
+        help="Choose dissimilar items from the best 100: with 0 the order stays; with 1 only variety counts.",
         show_default=False,
     ),
 ]
-WITH_SEEN = Annotated[bool, typer.Option("--with-seen", help="Recommend what users have seen, too.")]
+WITH_SEEN = Annotated[bool, typer.Option("--with-seen", help="Also recommend items that users have seen.")]
 EXACT = Annotated[bool, typer.Option("--exact", help="Find the true top k, certified.")]
 
 
 def method_of(*, reach: float | None, budget: int | None, max_slots: int | None, exact: bool) -> Method | None:
-    """The method that options name, or None for the plan's."""
+    """Return the method that the options select, or None to follow the plan."""
     named = {
         "--exact": exact,
         "--reach": reach is not None,
@@ -147,7 +151,7 @@ def method_of(*, reach: float | None, budget: int | None, max_slots: int | None,
     }
     chosen = [name for name, is_named in named.items() if is_named]
     if len(chosen) > 1:
-        raise ValueError(f"{' and '.join(chosen)} name different methods; pass one of them.")
+        raise ValueError(f"{' and '.join(chosen)} select different methods; pass only one of them.")
     if exact:
         return Exact()
     if reach is not None:
@@ -158,7 +162,7 @@ def method_of(*, reach: float | None, budget: int | None, max_slots: int | None,
 def rules_of(
     *, where: str | None, boost: list[str] | None, now: str | None, at_most: str | None, diversify: float | None
 ) -> dict[str, Any]:
-    """What options ask of a list, as `Recommender.recommend` takes it."""
+    """Convert options to arguments of `Recommender.recommend`."""
     rules = {} if where is None else {"where": _json(where)}
     if boost is not None:
         rules["boosts"] = dict(_named_number(text, "--boost", "fresh=0.5") for text in boost)
@@ -169,7 +173,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"--where is no JSON: {error}.") from None
+        raise ValueError(f"--where is not valid JSON: {error}.") from None
 
 
 def _moment(text: str | None) -> np.datetime64 | None:
@@ -181,7 +185,7 @@ def _moment(text: str | None) -> np.datetime64 | None:
 
 def _variety(at_most: str | None, diversify: float | None) -> Variety | None:
     if at_most is not None and diversify is not None:
-        raise typer.BadParameter("--at-most and --diversify are different rules; pass one of them.")
+        raise typer.BadParameter("--at-most and --diversify are different rules; pass only one of them.")
     if at_most is None:
         return None if diversify is None else variety.diversify(diversify)
     column, n = _named_number(at_most, "--at-most", "genre=2")
@@ -189,12 +193,12 @@ def _variety(at_most: str | None, diversify: float | None) -> Variety | None:
 
 
 def half_lives_of(days: list[str] | None) -> dict[str, float]:
-    """The half-lives in days by signal that --half-life names."""
+    """Return the half-lives in days by signal, from --half-life."""
     return dict(_named_number(text, "--half-life", "fresh=30") for text in days or [])
 
 
 def _named_number(text: str, option: str, example: str) -> tuple[str, float]:
-    """A name and a number, as in name=0.5."""
+    """Parse a name and a number, such as name=0.5."""
     name, _, number = text.rpartition("=")
     try:
         value = float(number)
@@ -206,5 +210,5 @@ def _named_number(text: str, option: str, example: str) -> tuple[str, float]:
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
+    """Return the options that were given."""
     return {name: value for name, value in options.items() if value is not None and value is not False}

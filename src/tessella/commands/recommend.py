@@ -1,4 +1,4 @@
-"""Recommend: the command that asks a recommender, which knows its users, what they have seen, and titles."""
+"""Recommend: the command that queries a recommender, with its users, seen items and titles."""
 
 import sys
 from collections.abc import Iterator
@@ -33,9 +33,14 @@ from tessella.results import SearchResult
 ROWS_ON_SCREEN = 50
 
 MODEL = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that build made with users or attributes.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="The file of a recommender; build writes one if given users, seen items, attributes or signals.",
+        show_default=False,
+    ),
 ]
-_LIKED = "Ids of items, separated by commas"
+_LIKED = "Item ids, separated by commas"
 
 
 def recommend(
@@ -43,26 +48,29 @@ def recommend(
     users: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="IDS", help="Ids of users, separated by commas; those with commas go to --ids.", show_default=False
+            metavar="IDS",
+            help="User ids, separated by commas. Pass ids that contain commas with --ids.",
+            show_default=False,
         ),
     ] = None,
     ids: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file of ids of users, one a line.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="A file of user ids, one per line.", show_default=False)
     ] = None,
-    all_users: Annotated[bool, typer.Option("--all-users", help="Recommend to everybody; needs -o.")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Recommend to all users; needs -o.")] = False,
     liked: Annotated[
         list[str] | None,
         typer.Option(
             metavar="IDS",
-            help=f"{_LIKED}: recommend to somebody new who liked them, or to one of --users who likes them now.",
+            help=f"{_LIKED}. Recommends to a new user who liked them. With --users, adds them to the items that these "
+            "users have seen.",
             show_default=False,
         ),
     ] = None,
     like: Annotated[
-        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}, to find others like them.", show_default=False)
+        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}. Finds items like these.", show_default=False)
     ] = None,
     dislike: Annotated[
-        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}, to find others unlike them.", show_default=False)
+        list[str] | None, typer.Option(metavar="IDS", help=f"{_LIKED}. Finds items unlike these.", show_default=False)
     ] = None,
     where: WHERE = None,
     boost: BOOST = None,
@@ -73,42 +81,47 @@ def recommend(
     with_seen: WITH_SEEN = False,
     regularization: Annotated[
         float | None,
-        typer.Option(help="For --liked: that of the training, 0.01 if not given.", show_default=False),
+        typer.Option(help="For --liked: the regularization used in training; 0.01 by default.", show_default=False),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="For --liked: that of the training, 1 if not given.", show_default=False)
+        float | None, typer.Option(help="For --liked: the alpha used in training; 1 by default.", show_default=False)
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Go on after a page, by the cursor shown under it.", show_default=False),
+        typer.Option(
+            metavar="CURSOR", help="Show the next page, given the cursor printed under a page.", show_default=False
+        ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many items to recommend to each.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many items to recommend to each user.")] = 10,
     exact: EXACT = False,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="Where recommendations go: .parquet, .csv or .jsonl (user, rank, item, score, and title if there are "
-            "titles), or .npz; with --all-users also a folder, as for search-all. Without, they are shown, and a pipe "
-            "gets them separated by tabs.",
+            help="The file to write: .parquet, .csv or .jsonl (user, rank, item, score and, if there are titles, "
+            "title), or .npz; with --all-users, it may also be a folder, as for search-all. By default, a terminal "
+            "shows a table, and a pipe gets values separated by tabs.",
             show_default=False,
         ),
     ] = None,
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
-    """Recommend items to users that a model knows, or to somebody of whom likes are known."""
+    """Recommend items to users of a recommender.
+
+    Without users, recommend to someone of whom only the likes are known (--liked), or by example (--like, --dislike).
+    """
     _one_question(users=users or ids, all_users=all_users, liked=liked, like=like or dislike)
     if all_users and output is None:
-        raise typer.BadParameter("--all-users needs -o, where to write.")
+        raise typer.BadParameter("--all-users needs -o, which is not given.")
     if output is not None and all_users:
         everybody.check_output(output, overwrite)
     elif output is not None:
         writing.writer(output)
         check_place(output, overwrite)
     if liked is None and (regularization is not None or alpha is not None):
-        raise typer.BadParameter("--regularization and --alpha are for --liked, but there is none.")
+        raise typer.BadParameter("--regularization and --alpha need --liked, which is not given.")
     rules = rules_of(where=where, boost=boost, now=now, at_most=at_most, diversify=diversify)
     loaded = load(model, mmap=True)
     if not isinstance(loaded, Recommender):
@@ -141,12 +154,14 @@ def recommend(
 
 
 def _one_question(**ways: object) -> None:
-    """Refuse no way to ask, and two that do not go together."""
+    """Refuse a request for nobody, and options that do not go together."""
     named = [name for name, value in ways.items() if value]
     if not named:
-        raise typer.BadParameter("name users with --users, --ids or --all-users, or items with --liked or --like.")
+        raise typer.BadParameter("pass users with --users, --ids or --all-users, or items with --liked or --like.")
     if len(named) > 1 and named != ["users", "liked"]:
-        raise typer.BadParameter("--users, --all-users, --liked and --like are different questions; pass one of them.")
+        raise typer.BadParameter(
+            "--users, --all-users, --liked and --like cannot be combined, except --users with --liked; pass only one."
+        )
 
 
 def _to_everybody(out: Path, model: Recommender, k: int, asked: dict[str, Any], *, overwrite: bool) -> None:
@@ -163,7 +178,7 @@ def _to_everybody(out: Path, model: Recommender, k: int, asked: dict[str, Any], 
 def _answers(
     model: Recommender, users: NDArray[Any] | None, k: int, asked: dict[str, Any]
 ) -> Iterator[writing.UserAnswers]:
-    """The lists of some users, a block at a time, or of somebody without a name."""
+    """Yield the lists of some users, block by block, or the one list for someone without an id."""
     titles = titles_of(model)
     if users is None:
         found = model.recommend(None, k, **asked)
@@ -171,14 +186,14 @@ def _answers(
         yield writing.UserAnswers(None, one, titles)
         return
     per_block = min(USERS_PER_BLOCK, users_per_block(answer_bytes(model._edition.version, max(1, k))))
-    blocks = cut(len(users), len(users) if "after" in asked else per_block)  # a cursor is of all who ask
+    blocks = cut(len(users), len(users) if "after" in asked else per_block)  # a cursor covers all users of a request
     for some in blocks:
         own = asked | ({"liked": asked["liked"][some]} if "liked" in asked else {})
         yield writing.UserAnswers(users[some], model.recommend(users[some], k, **own), titles)
 
 
 def _show(model: Recommender, users: NDArray[Any] | None, k: int, asked: dict[str, Any]) -> None:
-    """A table for people, and how to go on."""
+    """Print a table, and how to get the next page."""
     n = 1 if users is None else len(users)
     shown = min(n, max(1, ROWS_ON_SCREEN // max(1, k)))
     if "after" in asked:
@@ -189,7 +204,7 @@ def _show(model: Recommender, users: NDArray[Any] | None, k: int, asked: dict[st
     lists = SearchResult(*(np.asarray(part)[None] if users is None else part for part in found.arrays().values()))
     writing.show(writing.UserAnswers(who, lists, titles_of(model)), n)
     if shown == n and (found.scores > -np.inf).any():
-        typer.echo(f"The next page: --after {found.next}")
+        typer.echo(f"For the next page, pass --after {found.next}")
 
 
 def _user_ids(model: Recommender, listed: list[str] | None, path: Path | None) -> NDArray[Any] | None:
@@ -200,7 +215,7 @@ def _user_ids(model: Recommender, listed: list[str] | None, path: Path | None) -
 
 
 def _split(listed: list[str]) -> list[str]:
-    """Ids that are separated by commas."""
+    """Split ids that are separated by commas."""
     ids = [text.strip() for part in listed for text in part.split(",")]
     if not all(ids):
         raise typer.BadParameter(f"{','.join(listed)!r} has an empty id; separate ids by single commas.")

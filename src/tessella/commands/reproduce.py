@@ -11,7 +11,7 @@ from tessella.jobs.progress import steps
 
 
 class Experiments(enum.StrEnum):
-    """What `tessella reproduce` can run."""
+    """The experiments that `tessella reproduce` can run."""
 
     SYNTHETIC = "synthetic"
     MOVIELENS = "movielens"
@@ -19,33 +19,41 @@ class Experiments(enum.StrEnum):
 
 
 def reproduce(
-    what: Annotated[Experiments, typer.Argument(metavar="[synthetic|movielens|all]", help="Which experiments.")] = (
-        Experiments.ALL
+    what: Annotated[
+        Experiments, typer.Argument(metavar="[synthetic|movielens|all]", help="Which experiments to run.")
+    ] = (Experiments.ALL),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write the report to.")] = Path(
+        "reproduction"
     ),
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the report goes.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="Be done in a minute or so: smaller and coarser.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Finish in about a minute, with smaller and coarser experiments.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="A folder that holds ml-100k/u.data and perhaps ml-1m/ratings.dat and factors/*/. Without, the one "
-            "that TESSELLA_DATA names; without that, MovieLens is downloaded once.",
+            help="A folder with ml-100k/u.data and optionally ml-1m/ratings.dat and factors/*/. By default, the folder "
+            "that TESSELLA_DATA names; if that is not set, MovieLens is downloaded once.",
             show_default=False,
         ),
     ] = None,
-    items: Annotated[int | None, typer.Option(help="Items of a synthetic draw.", show_default=False)] = None,
-    users: Annotated[int | None, typer.Option(help="Users of a synthetic draw.", show_default=False)] = None,
+    items: Annotated[
+        int | None, typer.Option(help="The number of items in a synthetic draw.", show_default=False)
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option(help="The number of users in a synthetic draw.", show_default=False)
+    ] = None,
     factors: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", help="Width of synthetic factors; may be given again.", show_default=False),
+        typer.Option(metavar="K", help="The width of synthetic factors. Can be repeated.", show_default=False),
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(help="Draws of factors and of random vectors.", show_default=False)
+        int | None, typer.Option(help="The number of draws of factors and of random vectors.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, times aside.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers, except times.")] = 0,
     overwrite: OVERWRITE = False,
 ) -> None:
-    """Run the paper's experiments again, and write a report."""
+    """Run the paper's experiments again and write a report."""
     from tessella.paper import document, problems  # noqa: PLC0415 - no other command needs them
     from tessella.paper.claims import claims  # noqa: PLC0415
     from tessella.paper.reproduce import reproduce as reproduced  # noqa: PLC0415

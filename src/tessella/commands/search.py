@@ -1,4 +1,4 @@
-"""Search: the commands that search for users whose factors are in a file."""
+"""Search: the commands that search for users with factors in a file."""
 
 import sys
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ def search(
         typer.Option(
             "--output",
             "-o",
-            help="Where answers go: .parquet, .csv or .jsonl (user, rank, item, score, and title if there are titles), "
-            "or .npz (users, ids, scores, n_scored, certified). Without, the first are shown, and a pipe gets all of "
-            "them, separated by tabs.",
+            help="The file to write: .parquet, .csv or .jsonl (user, rank, item, score and, if there are titles, "
+            "title), or .npz (users, ids, scores, n_scored, certified). By default, a terminal shows the first "
+            "answers, and a pipe gets all of them, separated by tabs.",
             show_default=False,
         ),
     ] = None,
@@ -61,9 +61,12 @@ def search(
     overwrite: OVERWRITE = False,
     threads: THREADS = None,
 ) -> None:
-    """Recommend items to users: the k with the largest inner products."""
+    """Recommend items to users in a file of factors.
+
+    Each user gets the k items with the largest inner products.
+    """
     if output is not None:
-        writing.writer(output)  # before the work, not after it
+        writing.writer(output)  # refuses a bad suffix before the work starts
         check_place(output, overwrite)
     loaded, titles = load_items(index)
     table = open_users(users, ids, loaded.n_factors, None if output is None else output.parent)
@@ -75,7 +78,7 @@ def search(
 
     def answers(n_users: int) -> Iterator[writing.UserAnswers]:
         per_block = min(USERS_PER_BLOCK, users_per_block(answer_bytes(loaded._version, max(1, k))))
-        for some in cut(n_users, per_block) or [slice(0, 0)]:  # where there are no users, k is still looked at
+        for some in cut(n_users, per_block) or [slice(0, 0)]:  # even without users, k is checked
             excluded = None if seen is None else (seen[0][some], seen[1])
             options = given(threads=threads, allow=allowed)
             found = loaded.search(table.block(some), k, method=method, exclude=excluded, **options)
@@ -100,9 +103,9 @@ def search_all(
             "--out",
             "-o",
             metavar="PATH",
-            help="Where answers go: one file, as for search, or a folder of ids.npy, scores.npy, n_scored.npy and "
-            "certified.npy, a row a user, and users.json with ids of users. Until all are there, they are in a folder "
-            "whose name ends in .partial, and after an interruption, repeat the command to resume.",
+            help="The output: one file, as for search, or a folder of ids.npy, scores.npy, n_scored.npy and "
+            "certified.npy, with one row per user, and users.json with the user ids. Until it is complete, answers are "
+            "in a folder whose name ends in .partial.",
             show_default=False,
         ),
     ],
@@ -116,11 +119,15 @@ def search_all(
     max_slots: MAX_SLOTS = None,
     exact: EXACT = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an output, or a partial folder that does not fit.")
+        bool,
+        typer.Option("--overwrite", help="Replace an existing output, or a partial folder that cannot be resumed."),
     ] = False,
     threads: THREADS = None,
 ) -> None:
-    """Recommend items to all users, in little memory, and go on after an interruption."""
+    """Recommend items to all users in a file, in little memory.
+
+    Each user gets the k items with the largest inner products. After an interruption, repeat the command to resume.
+    """
     everybody.check_output(out, overwrite)
     loaded, titles = load_items(index)
     method = method_of(reach=reach, budget=budget, max_slots=max_slots, exact=exact)

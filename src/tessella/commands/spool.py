@@ -1,4 +1,4 @@
-"""Spool: rows and ids that pass from a file to a nameless one, so that memory does not grow with their number."""
+"""Spool: rows and ids copied to an unnamed temporary file, so that memory does not grow with their number."""
 
 import math
 import re
@@ -17,29 +17,29 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_whole_number(text: str) -> bool:
-    """Whether a text is an int64 as Python would write it."""
+    """Return whether a string is an int64, written as Python would."""
     return _WHOLE_NUMBER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
 class Spool:
-    """Arrays, one after another, in a file without a name: it goes with the process, however that ends."""
+    """Arrays, one after another, in an unnamed file, which disappears with the process, however that ends."""
 
     def __init__(self, folder: Path | None) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the spool
         weakref.finalize(self, self._file.close)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Write an array behind the others."""
+        """Append an array."""
         self._file.write(values.tobytes())
 
     def mapped(self, kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """All of them as one, memory-mapped."""
+        """Return all arrays as one, memory-mapped."""
         self._file.flush()
         return np.memmap(self._file, kind, "r", shape=shape) if math.prod(shape) else np.zeros(shape, kind)
 
 
 class Numbered:
-    """The names of rows that have none: their numbers."""
+    """Ids for rows that have none: their numbers."""
 
     def __init__(self, n: int) -> None:
         self._rows = range(n)
@@ -52,7 +52,7 @@ class Numbered:
 
 
 class Lines:
-    """Ids that a file has as text: whole numbers if every one of them is, and texts otherwise."""
+    """Ids read from text: integers if every one of them is, and strings otherwise."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64], *, whole: bool) -> None:
         self._data, self._ends, self._whole = data, ends, whole
@@ -71,14 +71,14 @@ class Lines:
 
 
 class LineSpool:
-    """Ids on their way to `Lines`."""
+    """Collects ids and turns them into `Lines`."""
 
     def __init__(self, folder: Path | None, *, texts: bool) -> None:
         self._bytes, self._ends = Spool(folder), Spool(folder)
         self._n, self._end, self._whole = 0, 0, not texts
 
     def add(self, texts: Iterable[str]) -> None:
-        """Write texts behind the others."""
+        """Append ids."""
         some = list(texts)
         self._whole = self._whole and all(map(is_whole_number, some))
         encoded = [text.encode("utf-8", "surrogatepass") for text in some]
@@ -89,6 +89,6 @@ class LineSpool:
         self._end = int(ends[-1]) if some else self._end
 
     def lines(self) -> Lines:
-        """All of them."""
+        """Return all ids."""
         ends = self._ends.mapped(np.int64, (self._n,))
         return Lines(self._bytes.mapped(np.uint8, (self._end,)), ends, whole=self._whole)

@@ -19,19 +19,19 @@ from tessella.commands.spool import Lines, LineSpool, Spool, is_whole_number
 
 ROWS_AT_ONCE = 8192
 _LINES_AT_ONCE = 1024
-_NO_PARQUET = "it is no Parquet file, or is damaged"
-_NO_NPY = "it is no .npy file, is damaged, or holds Python objects"
+_NO_PARQUET = "it is damaged, or not a Parquet file"
+_NO_NPY = "it is damaged, not an .npy file, or holds Python objects"
 
 
 class Table(NamedTuple):
-    """What a file says of items or users, row by row.
+    """The factors and ids of items or users in a file, row by row.
 
     Attributes
     ----------
     factors : ndarray of float32, shape (n, n_factors)
         Checked factors.
     ids : ndarray of shape (n,), list of str, or None
-        Their ids, if the file has any: an array where the file tells numbers from texts, and a list where it does not.
+        Their ids, if the file has any: an array if the file format distinguishes numbers from strings, else a list.
     """
 
     factors: NDArray[np.float32]
@@ -39,12 +39,12 @@ class Table(NamedTuple):
 
 
 class Users(NamedTuple):
-    """What a file says of many users, left in it or in a nameless one.
+    """The factors and ids of many users, left in their file or copied to an unnamed temporary one.
 
     Attributes
     ----------
     factors : ndarray of shape (n, n_factors)
-        Of any type, yet to be checked; memory-mapped unless the file is an .npz.
+        Of any type, and not checked yet; memory-mapped unless the file is an .npz.
     ids : ndarray of shape (n,), Lines, or None
         Their ids, if the file has any.
     """
@@ -54,29 +54,29 @@ class Users(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some rows of a file: their factors, and ids if it has any."""
+    """Some rows of a file: their factors, and their ids if it has any."""
 
     factors: NDArray[Any]
     ids: NDArray[Any] | list[str] | None
 
 
 def read_factors(path: Path, n_factors: int | None = None) -> Table:
-    """The factors in a file, and their ids if it has any.
+    """Read the factors in a file, and their ids if it has any.
 
     Parameters
     ----------
     path : Path
         A .npy, .npz, .csv or .parquet file.
     n_factors : int, default None
-        How many columns of factors there must be; None takes any number.
+        The required number of factor columns; None accepts any number.
     """
     blocks = list(_opened_blocks(path))
     factors = blocks[0].factors if len(blocks) == 1 else np.concatenate([block.factors for block in blocks])
     ids = _joined([block.ids for block in blocks])
     if factors.ndim != 2:
         raise ValueError(
-            f"{path} holds an array of shape {factors.shape}, but factors have two dimensions: a row for each item or "
-            "user."
+            f"{path} holds an array of shape {factors.shape}, but factors must have 2 dimensions, with a row for each "
+            "item or user."
         )
     if isinstance(ids, np.ndarray):
         ids = _checks.ids(ids, None, unique=False)
@@ -86,17 +86,17 @@ def read_factors(path: Path, n_factors: int | None = None) -> Table:
 
 
 def open_users(path: Path, n_factors: int | None, folder: Path | None = None) -> Users:
-    """The factors in a file, and their ids if it has any; memory does not grow with the file, unless it is an .npz.
+    """Open the factors in a file, with their ids if it has any; only an .npz file is read into memory as a whole.
 
     Parameters
     ----------
     path : Path
-        A .npy file, which is memory-mapped, or a .csv or .parquet file, whose rows are copied to a nameless file, or an
-        .npz file, which is read.
+        A .npy file, which is memory-mapped; a .csv or .parquet file, whose rows are copied to an unnamed temporary
+        file; or an .npz file, which is read into memory.
     n_factors : int or None
-        How many columns of factors there must be; None takes any number.
+        The required number of factor columns; None accepts any number.
     folder : Path, default None
-        Where there is room for a nameless file; None takes the system's folder for such.
+        A folder with room for the temporary file; None uses the system's folder for temporary files.
     """
     if path.suffix.lower() in (".npy", ".npz"):
         (block,) = _opened_blocks(path, mapped=True)
@@ -124,12 +124,12 @@ def open_users(path: Path, n_factors: int | None, folder: Path | None = None) ->
 
 
 def read_ids(path: Path) -> list[str]:
-    """The ids in a text file, one a line."""
+    """Read the ids in a text file, one per line."""
     return list(_id_lines(path))
 
 
 def open_ids(path: Path, folder: Path | None = None) -> Lines:
-    """The ids in a text file, one a line, in memory that does not grow with their number."""
+    """Open the ids in a text file, one per line, in memory that does not grow with their number."""
     spool, ids = LineSpool(folder, texts=False), _id_lines(path)
     while some := list(itertools.islice(ids, ROWS_AT_ONCE)):
         spool.add(some)
@@ -142,16 +142,16 @@ def _id_lines(path: Path) -> Iterator[str]:
             for number, line in enumerate(file, 1):
                 text = line.removesuffix("\n")
                 if not text:
-                    raise ValueError(f"{path} has an empty line {number}, but every line is an id.")
+                    raise ValueError(f"{path} has an empty line {number}, but every line must be an id.")
                 if text.endswith("\0"):
-                    raise ValueError(f"{path} holds {text!r}, but texts may not end in a NUL character.")
+                    raise ValueError(f"{path} holds {text!r}, but ids must not end in a NUL character.")
                 yield text
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: {error}.") from None
+        raise ValueError(f"{path} is not UTF-8 text: {error}.") from None
 
 
 def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any]:
-    """Ids of one kind. A list becomes int64 if all of it can, and `texts` does not forbid it; an array has its kind."""
+    """Return ids of one type. A list becomes int64 if all of it can, unless `texts` is true; an array stays."""
     if isinstance(ids, np.ndarray):
         return ids
     if not texts and all(map(is_whole_number, ids)):
@@ -160,12 +160,12 @@ def as_ids(ids: NDArray[Any] | list[str], *, texts: bool = False) -> NDArray[Any
 
 
 def read_seen(path: Path, shape: tuple[int | None, int], what: str) -> Any:
-    """The sparse matrix of users x items that `scipy.sparse.save_npz` wrote, by rows."""
+    """Read a sparse matrix of users x items that `scipy.sparse.save_npz` wrote, and convert it to CSR."""
     _files.check_readable(path)
-    with opened(path, "it is no sparse matrix of scipy.sparse.save_npz, or is damaged") as file:
+    with opened(path, "it is damaged, or not a sparse matrix from scipy.sparse.save_npz") as file:
         matrix = scipy.sparse.load_npz(file)
         if hasattr(matrix, "check_format"):
-            matrix.check_format()  # a damaged one could crash the conversion
+            matrix.check_format()  # a damaged matrix could crash the conversion
         by_rows = scipy.sparse.csr_array(matrix)
     wanted = (by_rows.shape[0] if shape[0] is None else shape[0], shape[1])
     if by_rows.shape != wanted:
@@ -174,7 +174,7 @@ def read_seen(path: Path, shape: tuple[int | None, int], what: str) -> Any:
 
 
 def by_suffix(choices: dict[str, Any], path: Path, what: str) -> Any:
-    """What the suffix of a path chooses; a sentence that lists the suffixes if there is no such choice."""
+    """Return the choice for the suffix of a path; the error for an unknown suffix lists the known ones."""
     choice = choices.get(path.suffix.lower())
     if choice is None:
         *most, last = choices
@@ -183,7 +183,7 @@ def by_suffix(choices: dict[str, Any], path: Path, what: str) -> Any:
 
 
 def _opened_blocks(path: Path, *, mapped: bool = False) -> Iterator[_Block]:
-    """The rows of a file, some at a time; a .npy file may be left where it is."""
+    """Yield the rows of a file in blocks; a .npy file can be memory-mapped instead."""
     reader = by_suffix(_READERS, path, "factors are read from")
     _files.check_readable(path)
     if not path.stat().st_size:
@@ -196,7 +196,7 @@ def _opened_blocks(path: Path, *, mapped: bool = False) -> Iterator[_Block]:
 
 
 def _joined(parts: list[NDArray[Any] | list[str] | None]) -> NDArray[Any] | list[str] | None:
-    """The ids of all blocks."""
+    """Concatenate the ids of all blocks."""
     if parts[0] is None:
         return None
     if isinstance(parts[0], list):
@@ -206,7 +206,7 @@ def _joined(parts: list[NDArray[Any] | list[str] | None]) -> NDArray[Any] | list
 
 @contextlib.contextmanager
 def opened(path: Path, reason: str) -> Iterator[IO[bytes]]:
-    """An open file, and one sentence for whatever a reader raises if it is not what it should be."""
+    """Open a file; turn any error that a reader raises into one sentence with the reason."""
     with path.open("rb") as file, _reading(path, reason):
         yield file
 
@@ -229,7 +229,7 @@ def _read_npy(path: Path) -> Iterator[_Block]:
 
 def _read_npz(path: Path) -> Iterator[_Block]:
     with (
-        opened(path, "it is no .npz file, is damaged, or holds Python objects") as file,
+        opened(path, "it is damaged, not an .npz file, or holds Python objects") as file,
         np.load(file, allow_pickle=False) as arrays,
     ):
         names = [name for name in arrays.files if name != "ids"]
@@ -237,7 +237,7 @@ def _read_npz(path: Path) -> Iterator[_Block]:
         ids = arrays["ids"] if "ids" in arrays.files else None
         factors = None if name is None else np.asarray(arrays[name])
     if factors is None:
-        raise ValueError(f"{path} holds the arrays {', '.join(names)}; name the one with factors `factors`.")
+        raise ValueError(f"{path} holds the arrays {', '.join(names)}; name the array of factors `factors`.")
     yield _Block(factors, ids)
 
 
@@ -250,7 +250,7 @@ def _read_csv(path: Path) -> Iterator[_Block]:
     elif names:
         lines = itertools.chain([(first, names)], lines)
     some = list(itertools.islice(lines, _LINES_AT_ONCE))
-    yield _csv_block(path, some, first, len(names), n_ids)  # a file without rows has one block, too
+    yield _csv_block(path, some, first, len(names), n_ids)  # a file without rows also has one block
     while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
         yield _csv_block(path, some, first, len(names), n_ids)
 
@@ -271,21 +271,21 @@ def _csv_block(path: Path, lines: list[tuple[int, list[str]]], first: int, width
 
 
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file that are not empty, and their numbers."""
+    """Yield the lines of a CSV file that are not empty, with their numbers."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         try:
             yield from ((lines.line_num, fields) for fields in lines if fields)
         except (UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(f"{path} is not CSV in UTF-8: {error}.") from None
+            raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from None
 
 
 def _is_header(path: Path, fields: list[str]) -> bool:
-    """Whether the first line names the columns."""
+    """Return whether the first line names the columns."""
     if len(fields) > 1 and fields == [str(column) for column in range(len(fields))]:
         raise ValueError(
-            f"{path} begins with {','.join(fields[:3])}..., which may name columns or be factors; "
-            "begin it with a line of other names."
+            f"{path} starts with {','.join(fields[:3])}..., which may be column names or factors; "
+            "start it with a line of other column names."
         )
     return fields[0].lower() == "id" or not any(map(_is_number, fields))
 
@@ -305,27 +305,27 @@ def _is_number(text: str) -> bool:
 
 
 def _id_column(path: Path, may_be: list[str], names: list[str]) -> str | None:
-    """The column `id`, if it is among those that may be. No other may look like ids: it would be taken for factors."""
+    """Return the column `id`, if there is one. Refuse others that look like ids: they would be mistaken for factors."""
     found = next((name for name in may_be if name.lower() == "id"), None)
     strange = [name for name in names if name != found and re.search(r"(?i)id$|^__index_", name)]
     if strange:
         raise ValueError(
-            f"{path} has a column {strange[0]!r}; if it holds ids, name it id and put it first, or drop it."
+            f"{path} has a column {strange[0]!r}, which looks like ids; rename it to id and put it first, or remove it."
         )
     return found
 
 
 def arrow_parts() -> tuple[Any, Any, Any]:
-    """The parts of pyarrow in use; it is imported by those only who need it."""
+    """Import the parts of pyarrow that are used, on demand."""
     try:
         arrow, compute, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
     except ImportError:
-        raise ImportError("Parquet files need pyarrow; get it with: pip install 'tessella[parquet]'") from None
+        raise ImportError("Parquet files need pyarrow; install it with: pip install 'tessella[parquet]'") from None
     return arrow, compute, parquet
 
 
 def open_parquet(path: Path, names: list[str] | None = None) -> tuple[Any, Iterator[Any]]:
-    """The schema of a Parquet file, and some of its rows after others: all columns, or those that are named."""
+    """Return the schema of a Parquet file and an iterator over its rows: all columns, or those named."""
     parquet = arrow_parts()[2]
     with _reading(path, _NO_PARQUET):
         table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
@@ -348,7 +348,7 @@ def _read_parquet(path: Path) -> Iterator[_Block]:
     schema, batches = open_parquet(path)
     id_column = _id_column(path, schema.names, schema.names)
     listed, widths = _kind_of_factors(path, schema, id_column)
-    batch = next(batches, arrow.RecordBatch.from_pylist([], schema))  # a file without rows has one block, too
+    batch = next(batches, arrow.RecordBatch.from_pylist([], schema))  # a file without rows also has one block
     while batch is not None:
         refuse_missing(path, batch.columns)
         ids = None if id_column is None else np.array(batch.column(id_column).to_pylist())
@@ -358,7 +358,7 @@ def _read_parquet(path: Path) -> Iterator[_Block]:
             widths |= set(np.unique(compute.list_value_length(parts[0])).tolist())
             if len(widths) > 1:
                 raise ValueError(
-                    f"{path} has lists of {min(widths)} and of {max(widths)} factors, but all must be as long."
+                    f"{path} has lists of lengths {min(widths)} and {max(widths)}, but all must have the same length."
                 )
             parts, width = [parts[0].flatten()], max(widths, default=0)
             refuse_missing(path, parts)
@@ -368,7 +368,7 @@ def _read_parquet(path: Path) -> Iterator[_Block]:
 
 
 def _kind_of_factors(path: Path, schema: Any, id_column: str | None) -> tuple[bool, set[int]]:
-    """Whether factors are lists, and how long these are if the file says so."""
+    """Return whether factors are lists, and their length if the schema fixes it."""
     types = arrow_parts()[0].types
     columns = [schema.field(name).type for name in schema.names if name != id_column]
     are_lists = types.is_list, types.is_large_list, types.is_fixed_size_list
@@ -377,8 +377,8 @@ def _kind_of_factors(path: Path, schema: Any, id_column: str | None) -> tuple[bo
     other = [kind for kind in held if not (types.is_integer(kind) or types.is_floating(kind))]
     if other or not columns:
         raise ValueError(
-            f"{path} has {f'a column of {other[0]}' if other else 'no factors'}, but needs, beside `id`, "
-            "one column of lists of numbers or some columns of numbers."
+            f"{path} has {f'a column of {other[0]}' if other else 'no factors'}, but besides `id` it needs "
+            "one column of lists of numbers, or columns of numbers only."
         )
     return listed, {columns[0].list_size} if listed and types.is_fixed_size_list(columns[0]) else set()
 
@@ -386,7 +386,7 @@ def _kind_of_factors(path: Path, schema: Any, id_column: str | None) -> tuple[bo
 def refuse_missing(path: Path, columns: list[Any]) -> None:
     """Refuse columns with missing values."""
     if any(column.null_count for column in columns):
-        raise ValueError(f"{path} has missing values, but every id and every factor must be there.")
+        raise ValueError(f"{path} has missing values; fill them in, or remove those rows.")
 
 
 _READERS = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}

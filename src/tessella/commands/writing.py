@@ -1,4 +1,4 @@
-"""Writing: answers in files and on screens, a row for each; where there is no item, there is no row."""
+"""Writing: answers in files and on screen, with one row per answer and no rows for padding."""
 
 import csv
 import itertools
@@ -22,16 +22,16 @@ Titles = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 class UserAnswers(NamedTuple):
-    """The answers to some users.
+    """The answers for some users.
 
     Attributes
     ----------
     users : ndarray of shape (n,), or None
-        Row numbers or ids of the users; None where nobody is named.
+        Row numbers or ids of the users; None for someone without an id.
     found : SearchResult
-        A row for each of them.
+        One row per user.
     titles : callable, default None
-        What gives titles of items by their ids; None if there are none.
+        A function that returns the titles of items by their ids; None if there are none.
     """
 
     users: NDArray[Any] | None
@@ -39,7 +39,7 @@ class UserAnswers(NamedTuple):
     titles: Titles | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """User, rank, item and score of every answer there is, and title if there are titles."""
+        """Return the user, rank, item and score of every answer, and the title if there are titles."""
         ids, scores = self.found.ids, self.found.scores
         there = scores > -np.inf
         queries, ranks = np.nonzero(there)
@@ -49,7 +49,7 @@ class UserAnswers(NamedTuple):
         return columns if self.titles is None else columns | {"title": self.titles(items)}
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The columns, row by row. A score is a text, with the fewest digits that tell it from other float32."""
+        """Return the columns row by row. A score is a string with the fewest digits that identify the float32."""
         columns = self.columns()
         columns["score"] = columns["score"].astype(np.str_)
         return zip(*(values.tolist() for values in columns.values()), strict=True)
@@ -59,12 +59,12 @@ Writer = Callable[[Path, Iterator[UserAnswers]], None]
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path has the suffix of a file of answers."""
+    """Return whether a path has the suffix of a file of answers."""
     return path.suffix.lower() in _WRITERS
 
 
 def writer(path: Path) -> Writer:
-    """The function that writes answers, at least one part of them, to a file with the suffix of `path`."""
+    """Return the function that writes answers to a file with the suffix of `path`; it needs at least one part."""
     write: Writer = by_suffix(_WRITERS, path, "answers are written to")
     if write is _write_parquet:
         arrow_parts()
@@ -72,7 +72,7 @@ def writer(path: Path) -> Writer:
 
 
 def write(path: Path, answers: Iterator[UserAnswers], n_users: int, *, overwrite: bool, shown: bool = True) -> int:
-    """Write answers, whole or not at all; how many are certified."""
+    """Write answers atomically, and return how many are certified."""
     n_certified = 0
 
     def watched() -> Iterator[UserAnswers]:
@@ -94,12 +94,12 @@ def write_rows(file: IO[str], answers: Iterable[UserAnswers], delimiter: str) ->
     """Write answers as lines of text, under a line of column names; a missing title is empty."""
     lines = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     for number, part in enumerate(answers):
-        lines.writerows([] if number else [tuple(part.columns())])  # not before a search, which may refuse its input
+        lines.writerows([] if number else [tuple(part.columns())])  # only after a search, which may refuse its input
         lines.writerows(part.rows())
 
 
 def show(answers: UserAnswers, n_users: int) -> None:
-    """A table of a few answers, for people."""
+    """Print a table of a few answers."""
     names = list(answers.columns())
     shown = Table(*names, box=SIMPLE)
     by_user = (lambda row: row[0]) if answers.users is not None else (lambda _: None)
@@ -111,7 +111,7 @@ def show(answers: UserAnswers, n_users: int) -> None:
     console.print(shown)
     n_shown = len(answers.found.ids)
     if n_shown < n_users:
-        console.print(f"The first {n_shown:,} of {n_users:,} users; -o writes the answers to all.")
+        console.print(f"The first {n_shown:,} of {n_users:,} users; use -o to write the answers for all.")
 
 
 def _write_csv(path: Path, answers: Iterator[UserAnswers]) -> None:
@@ -129,7 +129,7 @@ def _write_jsonl(path: Path, answers: Iterator[UserAnswers]) -> None:
 
 
 def _write_npz(path: Path, answers: Iterator[UserAnswers]) -> None:
-    """Arrays with a row for each user; texts are listed once, and ids are then their places in that list."""
+    """Write arrays with one row per user; string ids are stored once, and ids then hold positions in that list."""
     users, parts = [], []
     for part in answers:
         parts.append(part.found.arrays())

@@ -1,5 +1,5 @@
-"""Adapters: from the models of other libraries to a `Recommender`. Import the one you need.
+"""Adapters that turn models of other libraries into a `Recommender`. Import the one you need.
 
-Each is a module named after its library. None of them is imported by ``import tessella``, and most import nothing
-themselves: they read what a model holds. Where a library is needed and missing, one sentence says how to get it.
+Each adapter is a module named after its library. ``import tessella`` imports none of them, and most import no library
+themselves: they read the arrays of a model. If a library is needed but missing, the error says how to install it.
 """

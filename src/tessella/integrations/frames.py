@@ -1,4 +1,4 @@
-"""Frames: a `Recommender` of Parquet files, Arrow tables, and frames of pandas or polars, with a vector in each row."""
+"""Frames: a `Recommender` from Parquet files, Arrow tables, and pandas or polars frames with a vector in each row."""
 
 import os
 from collections.abc import Sequence
@@ -25,28 +25,28 @@ def from_frames(
     item_column: str = "item",
     **options: Any,
 ) -> Recommender:
-    """A `Recommender` of tables with an id and a vector in each row.
+    """Build a `Recommender` from tables with an id and a vector in each row.
 
-    A table is a frame of pandas or polars, an Arrow table, or the path of a Parquet file, or of a folder of them, as
-    Spark writes it.
+    A table is a pandas or polars frame, an Arrow table, or the path of a Parquet file or of a folder of Parquet files,
+    as Spark writes it.
 
     Parameters
     ----------
     items, users : tables, users default None
-        With a column of ids and one of vectors. Other columns are passed over.
-    seen : table, or what `Recommender.build` takes, default None
-        A table has a row for each user and item that met; rows of users and items that are not there are passed over.
-        How often a pair comes is its weight.
-    attributes : sequence of column names, or what `Recommender.build` takes, default None
+        Tables with a column of ids and a column of vectors. Other columns are ignored.
+    seen : table, or any form that `Recommender.build` takes, default None
+        A table has one row per pair of a user and an item they have seen. Rows with unknown users or items are ignored.
+        The weight of a pair is the number of its rows.
+    attributes : sequence of column names, or any form that `Recommender.build` takes, default None
         Columns of `items` to keep as attributes, such as ``["title", "genre"]``.
     id_column : str, default "id"
-        Ids, of users and items.
+        The column of ids in `items` and `users`.
     features : str or sequence of str, default "features"
-        The column of vectors, which are lists or arrays; or the columns of their numbers, one for each.
+        The column of vectors, which are lists or arrays; or the columns of numbers, one for each coordinate.
     user_column, item_column : str, default "user" and "item"
-        The columns of `seen`.
+        The columns of ids in `seen`.
     **options
-        As for `Recommender.build`: signals, method, ...
+        As in `Recommender.build`: signals, method, ...
 
     Examples
     --------
@@ -79,22 +79,22 @@ def from_frames(
 
 
 def from_spark(path: str | os.PathLike[str], **options: Any) -> Recommender:
-    """A `Recommender` of the folder that Spark's ``ALSModel.save`` wrote: its itemFactors and userFactors.
+    """Build a `Recommender` from the itemFactors and userFactors in a folder that Spark's ``ALSModel.save`` wrote.
 
-    For a model in a running session: ``from_frames(model.itemFactors.toPandas(), model.userFactors.toPandas())``.
+    For a model in a running session, use ``from_frames(model.itemFactors.toPandas(), model.userFactors.toPandas())``.
 
     Parameters
     ----------
     path : str or path
         The folder of the model.
     **options
-        As for `from_frames`: seen, attributes, ...
+        As in `from_frames`: seen, attributes, ...
     """
     folder = Path(path)
     parts = [folder / name for name in ("itemFactors", "userFactors")]
     for part in parts:
         if not part.is_dir():
-            raise FileNotFoundError(f"there is no folder {part}, which Spark's ALSModel.save writes.")
+            raise FileNotFoundError(f"there is no folder {part}; pass a folder that Spark's ALSModel.save wrote.")
     return from_frames(*parts, **options)
 
 
@@ -104,10 +104,10 @@ def _is_table(given: Any) -> bool:
 
 
 def _table(given: Any, name: str) -> Any:
-    """A frame or an Arrow table; a path is read."""
+    """Return a frame or an Arrow table; read it first if it is a path."""
     if not _is_table(given):
         raise TypeError(
-            f"{name} is a {type(given).__name__}, but must be a frame, an Arrow table or a path of Parquet."
+            f"{name} must be a frame, an Arrow table, or the path of a Parquet file, not {type(given).__name__}."
         )
     if not isinstance(given, str | os.PathLike):
         return given
@@ -122,7 +122,7 @@ def _table(given: Any, name: str) -> Any:
 
 
 def _column(table: Any, name: str, column: str) -> Any:
-    """A column of a table, without missing values."""
+    """Return a column of a table; refuse missing values."""
     names = list(getattr(table, "column_names", getattr(table, "columns", ())))
     if column not in names:
         raise ValueError(f"{name} has no column {column!r}; it has {', '.join(map(repr, names))}.")
@@ -149,7 +149,7 @@ def _ids_and_factors(
 
 
 def _lists(column: Any, name: str) -> NDArray[Any]:
-    """A column of lists as a matrix."""
+    """Convert a column of lists to a matrix."""
     if hasattr(column, "combine_chunks"):  # Arrow
         whole = column.combine_chunks()
         if not hasattr(whole, "flatten"):
@@ -159,17 +159,19 @@ def _lists(column: Any, name: str) -> NDArray[Any]:
         hasattr(column, "to_arrow") and hasattr(column.dtype, "inner") and not hasattr(column.dtype, "shape")
     ):  # polars
         lengths, flat = column.list.len(), column.explode()
-    else:  # pandas, with an array or a list in each row, or polars' arrays of one length
+    else:  # pandas with an array or a list in each row, or polars arrays of fixed length
         array = np.asarray(column)
         return _checks.numbers(list(column) if array.dtype == object else array, name)
     found = np.unique(np.asarray(lengths))
     if len(found) > 1:
-        raise ValueError(f"{name} has vectors of {found[0]} and of {found[-1]} numbers, but all must be as long.")
+        raise ValueError(
+            f"{name} has vectors of lengths {found[0]} and {found[-1]}, but all must have the same length."
+        )
     return np.asarray(flat).reshape(len(column), -1) if len(column) else np.zeros((0, 1))
 
 
 def _attributes(table: Any, attributes: Any) -> Any:
-    """Columns of the items, where they are named."""
+    """Select columns of the items if names were passed; return anything else unchanged."""
     if isinstance(attributes, str) or not (
         isinstance(attributes, Sequence) and all(isinstance(a, str) for a in attributes)
     ):
@@ -179,20 +181,22 @@ def _attributes(table: Any, attributes: Any) -> Any:
 
 
 def _met(users: Any, items: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> scipy.sparse.csr_matrix:
-    """Who met what, how often; a row for each user and a column for each item."""
+    """Count how often each user has seen each item: one row per user, one column per item."""
     rows, columns = _places(users, user_ids, "users"), _places(items, item_ids, "items")
     known = (rows >= 0) & (columns >= 0)
     if len(known) and not known.any():
-        raise ValueError(f"seen has {len(known)} rows, but none is of a user and an item that are there.")
+        raise ValueError(
+            f"seen has {len(known)} rows, but 0 of them name a known user and a known item; check the ids."
+        )
     ones = np.ones(int(np.count_nonzero(known)), np.float32)
     return scipy.sparse.csr_matrix((ones, (rows[known], columns[known])), (len(user_ids), len(item_ids)))
 
 
 def _places(values: Any, ids: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Where each value stands among ids; -1 where it does not."""
+    """Return the place of each value among the ids, or -1."""
     given = _checks.ids(values, None, unique=False, name=f"{name} of seen")
     if len(given) and (given.dtype.kind == "U") != (ids.dtype.kind == "U"):
-        kinds = {True: "texts", False: "whole numbers"}
+        kinds = {True: "strings", False: "integers"}
         raise TypeError(
             f"seen names {name} by {kinds[given.dtype.kind == 'U']}, but their ids are {kinds[ids.dtype.kind == 'U']}."
         )

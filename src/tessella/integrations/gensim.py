@@ -1,4 +1,4 @@
-"""gensim: a `Recommender` of KeyedVectors, such as those that Word2Vec learns from baskets or sessions."""
+"""gensim: a `Recommender` from KeyedVectors, such as those that Word2Vec learns from baskets or sessions."""
 
 from typing import Any
 
@@ -7,19 +7,18 @@ from tessella.integrations._factors import dense
 
 
 def from_gensim(items: Any, users: Any = None, **options: Any) -> Recommender:
-    """A `Recommender` of keyed vectors; ids are their keys.
+    """Build a `Recommender` from keyed vectors; their keys become the ids.
 
-    Without users, ask for what is like some items: `similar`, with cosines as gensim's `most_similar`, or
-    ``recommend(like=[...])``.
+    Without users, use `similar`, which ranks by cosine like gensim's `most_similar`, or ``recommend(like=[...])``.
 
     Parameters
     ----------
-    items : KeyedVectors, or a model that has them as ``wv``
-        Anything with ``vectors`` and ``index_to_key``.
-    users : KeyedVectors, or a model that has them as ``dv``, default None
-        Vectors of users in the same space, such as those of documents in Doc2Vec.
+    items : KeyedVectors, or a model with KeyedVectors in ``wv``
+        Any object with ``vectors`` and ``index_to_key``.
+    users : KeyedVectors, or a model with KeyedVectors in ``dv``, default None
+        User vectors in the same space, such as document vectors from Doc2Vec.
     **options
-        As for `Recommender.build`: seen, attributes, signals, method, ...
+        As in `Recommender.build`: seen, attributes, signals, method, ...
 
     Examples
     --------
@@ -41,10 +40,10 @@ def from_gensim(items: Any, users: Any = None, **options: Any) -> Recommender:
 
 
 def _keyed(given: Any, name: str, attribute: str) -> Any:
-    """The keyed vectors of a model, or what was given if it is these."""
+    """Return the keyed vectors of a model, or `given` itself if it has no such attribute."""
     found = getattr(given, attribute, given)
     if not (hasattr(found, "vectors") and hasattr(found, "index_to_key")):
         raise TypeError(
-            f"{name} is a {type(given).__name__}, but must have vectors and index_to_key, as KeyedVectors do."
+            f"{name} must have vectors and index_to_key, as KeyedVectors do, but {type(given).__name__} does not."
         )
     return found

@@ -1,4 +1,4 @@
-"""implicit: a `Recommender` of a trained model, and a stand-in for the model that answers faster."""
+"""implicit: a `Recommender` from a trained model, and a faster drop-in replacement for the model."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -14,25 +14,25 @@ from tessella.recommend.fold_in import Gram, fold_in
 
 
 def from_implicit(model: Any, user_items: Any = None, **options: Any) -> Recommender:
-    """A `Recommender` of one of implicit's matrix factorisation models: ALS, BPR or LMF, trained on CPU or GPU.
+    """Build a `Recommender` from an implicit matrix factorisation model: ALS, BPR or LMF, trained on CPU or GPU.
 
-    Factors are copied, so that training the model further does not mix two generations. The biases of BPR and LMF are
-    coordinates already. `fold_in` does what implicit's `recalculate_user` does if it gets the model's `regularization`
-    and `alpha`.
+    Factors are copied, so further training of the model does not affect the recommender. The biases of BPR and LMF are
+    already part of the factors. `fold_in` gives the same vectors as implicit's `recalculate_user` if you pass the
+    model's `regularization` and `alpha`.
 
     Parameters
     ----------
     model : implicit.cpu or implicit.gpu model
-        Trained. What has no factors, such as implicit's item-item models, is refused.
+        A trained model. Models without factors, such as implicit's item-item models, are refused.
     user_items : sparse matrix of shape (n_users, n_items), default None
-        What each user has seen: the matrix that the model was trained on.
+        The items each user has seen: the matrix the model was trained on.
     **options
-        As for `Recommender.build`: item_ids, user_ids, attributes, signals, method, ...
+        As in `Recommender.build`: item_ids, user_ids, attributes, signals, method, ...
 
     Returns
     -------
     recommender : Recommender
-        Users and items have implicit's numbers, unless `user_ids` and `item_ids` say otherwise.
+        Users and items have implicit's row numbers as ids, unless `user_ids` and `item_ids` are given.
 
     Examples
     --------
@@ -50,23 +50,23 @@ def from_implicit(model: Any, user_items: Any = None, **options: Any) -> Recomme
 
 
 class ImplicitRecommender:
-    """Answers `recommend`, `similar_items` and `similar_users` as implicit's model does, and faster.
+    """A faster drop-in replacement for `recommend`, `similar_items` and `similar_users` of an implicit model.
 
-    Arguments, shapes, types and padding are implicit's, so that one line changes:
-    ``model = ImplicitRecommender(model)``. Answers are equal where scores do not tie; among equal scores, implicit
-    prefers the item with the larger number, and tessella the one with the smaller. Scores are computed in float32, in
-    another order of summation, so scores that differ in their last bits may change places, too.
+    Arguments, shapes, types and padding are those of implicit, so only one line of your code changes:
+    ``model = ImplicitRecommender(model)``. Answers are equal unless scores tie: implicit then prefers the item with the
+    larger number, tessella the one with the smaller. Scores are computed in float32 and summed in a different order, so
+    items whose scores differ only in the last bits may also swap places.
 
-    Padding is implicit's own. Where fewer than N items are left, `recommend` goes on with items that were filtered out,
-    with the lowest number there is as their score; and after all items with item 0 and a score of 0. Users and items
-    that are not in the model get an `IndexError`, and so do negative numbers, which implicit counts from the end.
+    Padding follows implicit. If fewer than N items are left, `recommend` continues with items that were filtered out,
+    whose score is the lowest float; after all items, it repeats item 0 with a score of 0. Users and items that are not
+    in the model raise an `IndexError`, and so do negative numbers, which implicit would count from the end.
 
     Parameters
     ----------
     model : implicit.cpu or implicit.gpu model
-        ALS, BPR or LMF, trained. Factors are copied: after more training, make a new one.
+        A trained ALS, BPR or LMF model. Factors are copied: after more training, create a new one.
     method, **options
-        As for `Index.build`. By default, search is exact; ``method="auto"`` with a `target_recall` is faster.
+        As in `Index.build`. By default, search is exact; ``method="auto"`` with a `target_recall` is faster.
 
     Examples
     --------
@@ -105,24 +105,24 @@ class ImplicitRecommender:
         recalculate_user: bool = False,
         items: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The best N items of a user, or of each of several.
+        """Recommend the best N items to one user or to each of several.
 
         Parameters
         ----------
         userid : int or array_like of int
             The user, or users.
         user_items : CSR matrix of shape (n_users, n_items)
-            What was liked, a row for each user asked for. May be None if nothing below needs it.
+            The liked items, one row per requested user. May be None if no option below needs it.
         N : int, default 10
-            How many items.
+            How many items to return.
         filter_already_liked_items : bool, default True
             Whether to leave out the entries of `user_items`.
         filter_items : array_like of int, default None
             Other items to leave out.
         recalculate_user : bool, default False
-            Whether to compute users from `user_items` instead of taking those in the model; for ALS.
+            Whether to compute user factors from `user_items` instead of using those of the model; for ALS.
         items : array_like of int, default None
-            The only items to rank, each named once.
+            The only items to rank, each at most once.
 
         Returns
         -------
@@ -158,22 +158,22 @@ class ImplicitRecommender:
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The N items with the largest cosine to an item, or to each of several; an item is most like itself.
+        """Find the N items with the largest cosine to one item or to each of several, including the item itself.
 
         Parameters
         ----------
         itemid : int or array_like of int
             The item, or items.
         N : int, default 10
-            How many items.
+            How many items to return.
         recalculate_item : bool, default False
-            Whether to compute items from `item_users` instead of taking those in the model; for ALS.
+            Whether to compute item factors from `item_users` instead of using those of the model; for ALS.
         item_users : CSR matrix of shape (n, n_users), default None
-            Who liked them, a row for each item asked for; needed if `recalculate_item`.
+            The users who liked the items, one row per requested item; needed for `recalculate_item`.
         filter_items : array_like of int, default None
             Items to leave out.
         items : array_like of int, default None
-            The only items to rank, each named once.
+            The only items to rank, each at most once.
 
         Returns
         -------
@@ -195,18 +195,18 @@ class ImplicitRecommender:
         filter_users: ArrayLike | None = None,
         users: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The N users with the largest cosine to a user, or to each of several; a user is most like themselves.
+        """Find the N users with the largest cosine to one user or to each of several, including the user.
 
         Parameters
         ----------
         userid : int or array_like of int
             The user, or users.
         N : int, default 10
-            How many users.
+            How many users to return.
         filter_users : array_like of int, default None
             Users to leave out.
         users : array_like of int, default None
-            The only users to rank, each named once.
+            The only users to rank, each at most once.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class ImplicitRecommender:
         left_out: ArrayLike | None,
         what: str,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The nearest directions; all scores are divided by norms, and padding is, too, as implicit's."""
+        """Return the nearest directions; all scores, even those of padding, are divided by norms, as in implicit."""
         named, exclude = _chosen(only, left_out, what, len(directions))
         wanted = _checks.whole_number(n, "N", 1)
         ids, scores = self._found(directions, queries, wanted, single, named, named, exclude)
@@ -248,7 +248,7 @@ class ImplicitRecommender:
         allow: NDArray[Any] | None,
         exclude: Any,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What a search finds, in implicit's shapes and types, and with its padding."""
+        """Search, and return the result in implicit's shapes and types, with its padding."""
         asked = queries[0] if single else queries
         found = index.search(asked, n, exclude=exclude, allow=allow, threads=self._threads)
         ids, scores = found.ids, found.scores.astype(self._score_type)
@@ -256,9 +256,9 @@ class ImplicitRecommender:
         return ids.astype(np.int32 if named is None else named.dtype), scores
 
     def _recalculated(self, liked: Any, factors: Index | NDArray[np.float32], gram: Gram) -> NDArray[np.float32]:
-        """Users computed from items, or items from users, as ALS does, one for each row."""
+        """Compute users from items, or items from users, as ALS does, one for each row."""
         if self._least_squares is None:
-            raise NotImplementedError("only ALS can compute users and items anew; this model was not trained by it.")
+            raise NotImplementedError("only ALS models can recalculate users and items, but this is not an ALS model.")
         made = np.empty((liked.shape[0], self._user_factors.shape[1]), np.float32)
         for row, (start, end) in enumerate(pairwise(liked.indptr)):
             made[row] = fold_in(factors[liked.indices[start:end]], liked.data[start:end], gram, **self._least_squares)
@@ -287,34 +287,34 @@ class ImplicitRecommender:
         return f"ImplicitRecommender of {len(self._user_factors):,} users; {self._index!r}"
 
 
-_NO_NORM = 1e-10  # what implicit takes for the norm of a factor of zeros
+_NO_NORM = 1e-10  # implicit's norm for a factor of zeros
 
 
 def _factors_of(model: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Item and user factors of a model, or a sentence that says why it has none."""
+    """Return the item and user factors of a model; the error says why it has none."""
     kind = type(model).__name__
     if not (hasattr(model, "item_factors") and hasattr(model, "user_factors")):
         raise TypeError(
-            f"{kind} has no item_factors and user_factors, which item-item models do not learn; train ALS, BPR or LMF, "
-            f"or keep the model's own recommend."
+            f"{kind} has no item_factors and user_factors: item-item models learn none; train ALS, BPR or LMF, or use "
+            "the model's own recommend."
         )
     if model.item_factors is None or model.user_factors is None:
-        raise ValueError(f"the {kind} has no factors yet; call its fit first.")
+        raise ValueError(f"the {kind} has no factors yet; call its fit method first.")
     items, users = dense(model.item_factors, "item_factors"), dense(model.user_factors, "user_factors")
     return items, users
 
 
 def _numbers(given: Any, n: int, name: str, what: str) -> tuple[bool, NDArray[np.int64]]:
-    """Whether a single number was given, and all of them in an array."""
+    """Return whether a single number was passed, and all numbers in an array."""
     single = bool(np.isscalar(given))
     return single, _several([given] if single else given, n, name, what)
 
 
 def _several(given: ArrayLike, n: int, name: str, what: str) -> NDArray[np.int64]:
-    """Numbers of users or items that are in the model."""
+    """Read the numbers of users or items; refuse those that are not in the model."""
     array = np.asarray(given)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"{name} holds {array.dtype} of shape {array.shape}, but must hold whole numbers in a row.")
+        raise TypeError(f"{name} holds {array.dtype} of shape {array.shape}, but must be a flat sequence of integers.")
     outside = (array < 0) | (array >= n)
     if outside.any():
         raise IndexError(f"{name} holds {array[outside][0]}, but the model has {what} 0 to {n - 1}.")
@@ -322,20 +322,20 @@ def _several(given: ArrayLike, n: int, name: str, what: str) -> NDArray[np.int64
 
 
 def _one_row_each(matrix: Any, n: int, n_columns: int, name: str) -> Any:
-    """A CSR matrix with a row for each of those asked for, and a column for each item or user in the model."""
+    """Return a CSR matrix with a row for each requested user or item, and a column for each in the model."""
     if not (_checks.is_sparse(matrix) and matrix.format == "csr"):
-        raise ValueError(f"{name} is a {type(matrix).__name__}, but must be a SciPy CSR matrix.")
+        raise ValueError(f"{name} must be a SciPy CSR matrix, not {type(matrix).__name__}.")
     if matrix.shape[0] != n:
-        raise ValueError(f"{name} has {matrix.shape[0]} rows, but must have 1 for each of the {n} asked for.")
+        raise ValueError(f"{name} has {matrix.shape[0]} rows, but must have {n}: one for each user or item requested.")
     if matrix.shape[1] == n_columns:
         return matrix
     if matrix.nnz and int(matrix.indices.max()) >= n_columns:
-        raise IndexError(f"{name} has entries in column {matrix.indices.max()}, but the model has {n_columns}.")
+        raise IndexError(f"{name} has entries in column {matrix.indices.max()}, but the model has {n_columns} columns.")
     return scipy.sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), (n, n_columns))
 
 
 def _without_zeros(matrix: Any) -> Any:
-    """The matrix without the zeros that it stores."""
+    """Return a matrix without explicit zeros."""
     if matrix.data.all():
         return matrix
     kept = matrix.copy()
@@ -346,34 +346,34 @@ def _without_zeros(matrix: Any) -> Any:
 def _chosen(
     named: ArrayLike | None, left_out: ArrayLike | None, what: str, n: int
 ) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None]:
-    """Numbers of the only ones to rank, and of those to leave out; None where nothing is said."""
+    """Return the numbers of the only users or items to rank, and of those to leave out; None if not given."""
     filtered = None if left_out is None else _several(left_out, n, f"filter_{what}", what)
     if filtered is not None and not len(filtered):
         filtered = None
     if named is None:
         return None, filtered
     if filtered is not None:
-        raise ValueError(f"{what} and filter_{what} cannot both be given; leave the latter out of the former.")
+        raise ValueError(f"{what} and filter_{what} cannot be combined; remove the filtered ones from {what} instead.")
     chosen = _several(named, n, what, what)
     if not len(chosen):
-        raise ValueError(f"{what} is empty, but at least 1 is needed; None ranks all.")
-    _checks.ids(chosen, None, name=what)  # refuses one that is named twice
+        raise ValueError(f"{what} is empty, but must name at least 1; None ranks all.")
+    _checks.ids(chosen, None, name=what)  # refuses duplicates
     return np.asarray(named), None
 
 
 def _pad(ids: NDArray[np.int64], scores: NDArray[Any], pool: NDArray[Any]) -> None:
-    """Fill short rows up as implicit does: with what was filtered out, then with what came first."""
+    """Pad short rows as implicit does: with filtered items, then with the first item."""
     first = pool[: ids.shape[1]]
     for row in np.flatnonzero(ids[:, -1] < 0):
         n_found = int(np.count_nonzero(ids[row] >= 0))
-        # Its heap takes what comes first, filtered out or not; better items then push out the first of the worst.
+        # implicit fills its heap with the first items, filtered or not; better ones then displace the first worst one.
         rest = first[~np.isin(first, ids[row, :n_found])][::-1][: len(first) - n_found]
         ids[row, n_found : len(first)], ids[row, len(first) :] = rest, pool[0]
         scores[row, n_found : len(first)], scores[row, len(first) :] = np.finfo(scores.dtype).min, 0
 
 
 def _directions(factors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Factors of length 1; one of zeros stays."""
+    """Scale factors to length 1; zero vectors stay zero."""
     norms = np.linalg.norm(factors, axis=1, keepdims=True)
     norms[norms == 0] = 1
     made: NDArray[np.float32] = factors / norms

@@ -1,4 +1,4 @@
-"""LightFM: a `Recommender` of a trained model, with or without features of users and items."""
+"""LightFM: a `Recommender` from a trained model, with or without user and item features."""
 
 from typing import Any
 
@@ -7,25 +7,25 @@ from tessella.integrations._factors import dense, with_biases, with_ones
 
 
 def from_lightfm(model: Any, user_features: Any = None, item_features: Any = None, **options: Any) -> Recommender:
-    """A `Recommender` of a LightFM model. The package is ``lightfm-next``; the module is called lightfm.
+    """Build a `Recommender` from a LightFM model. The package is ``lightfm-next``; its module is named lightfm.
 
-    An item's bias becomes one more coordinate, with a 1 for every user. A user's own bias changes no order and is left
-    out: scores are those of `model.predict` less that bias.
+    Item biases become one more coordinate, which is 1 for every user. User biases do not change the order of items and
+    are left out: a score is that of `model.predict` minus the user's bias.
 
     Parameters
     ----------
     model : lightfm.LightFM
-        Trained.
+        A trained model.
     user_features, item_features : sparse matrix of shape (n, n_features), default None
-        What the model was trained with, or rows for users and items that are new: they get the sum of what their
-        features learned. None if there were none.
+        The feature matrices the model was trained with, or rows for new users and items, whose factors are the sums of
+        the factors learned for their features. None if the model was trained without them.
     **options
-        As for `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
+        As in `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
 
     Returns
     -------
     recommender : Recommender
-        Users and items have the numbers of LightFM's rows, unless `user_ids` and `item_ids` say otherwise.
+        Users and items have LightFM's row numbers as ids, unless `user_ids` and `item_ids` are given.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def from_lightfm(model: Any, user_features: Any = None, item_features: Any = Non
     if not (hasattr(model, "get_item_representations") and hasattr(model, "get_user_representations")):
         raise TypeError(f"{type(model).__name__} has no get_item_representations; pass a LightFM model.")
     if getattr(model, "item_embeddings", True) is None:
-        raise ValueError(f"the {type(model).__name__} has no embeddings yet; call its fit first.")
+        raise ValueError(f"the {type(model).__name__} has no embeddings yet; call its fit method first.")
     biases, items = model.get_item_representations(item_features)
     _, users = model.get_user_representations(user_features)
     return Recommender.build(

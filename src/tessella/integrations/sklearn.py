@@ -1,4 +1,4 @@
-"""scikit-learn: a `Recommender` of a TruncatedSVD or NMF of users x items, alone or at the end of a pipeline."""
+"""scikit-learn: a `Recommender` from a TruncatedSVD or NMF of users x items, alone or at the end of a pipeline."""
 
 from typing import Any
 
@@ -8,26 +8,27 @@ import scipy.sparse
 from tessella import Recommender, _checks
 from tessella.integrations._factors import dense
 
-_KEEP_ORDER = {"str", "NoneType", "Normalizer"}  # "passthrough", None, and what only scales a user's vector
+_KEEP_ORDER = {"str", "NoneType", "Normalizer"}  # "passthrough", None, and a step that only scales user vectors
 
 
 def from_sklearn(model: Any, user_items: Any, **options: Any) -> Recommender:
-    """A `Recommender` of scikit-learn's decomposition of a matrix of users x items.
+    """Build a `Recommender` from a scikit-learn decomposition of a matrix of users x items.
 
-    Items are the columns of ``components_``, and users what `transform` makes of their rows, so a score is what the
-    decomposition believes of that entry, in the numbers that the steps before it make. Users who come later are
-    ``model.transform(rows)``: pass these vectors to `recommend`.
+    Item factors are the columns of ``components_``, and user factors are the transformed rows. So a score is the value
+    that the decomposition reconstructs for that entry, on the scale of the pipeline steps before it. For new users,
+    pass the vectors ``model.transform(rows)`` to `recommend`.
 
     Parameters
     ----------
     model : TruncatedSVD, NMF, MiniBatchNMF, or Pipeline
-        Fitted. A pipeline may prepare the matrix (`TfidfTransformer`, `Normalizer`, ...), as long as its columns stay
-        the items. After the decomposition, only a `Normalizer` may follow: it changes scores, and no user's order.
+        A fitted model. A pipeline may preprocess the matrix (`TfidfTransformer`, `Normalizer`, ...), as long as its
+        columns remain the items. Only a `Normalizer` may follow the decomposition: it changes scores, but not the order
+        of items for a user.
     user_items : sparse matrix, array or frame of shape (n_users, n_items)
-        A row for each user of the recommender, as the model was fitted with. Its entries other than 0 were seen, unless
-        `seen` says otherwise.
+        One row per user of the recommender, in the form the model was fitted with. Its nonzero entries are the seen
+        items, unless `seen` is given.
     **options
-        As for `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
+        As in `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
 
     Examples
     --------
@@ -44,10 +45,10 @@ def from_sklearn(model: Any, user_items: Any, **options: Any) -> Recommender:
     n_items = decomposition.components_.shape[1]
     if user_items.shape[1] != n_items:
         raise ValueError(
-            f"user_items has {user_items.shape[1]} columns, but the decomposition has {n_items} items; a pipeline must "
-            "leave the columns as they are."
+            f"user_items has {user_items.shape[1]} columns, but the decomposition has {n_items} items; remove pipeline "
+            "steps that change the columns."
         )
-    users = dense(model.transform(user_items), "what transform gives")
+    users = dense(model.transform(user_items), "the result of transform")
     if "seen" not in options:
         entries = user_items if _checks.is_sparse(user_items) else np.asarray(user_items)
         options = {**options, "seen": _nonzero(entries)}
@@ -55,23 +56,29 @@ def from_sklearn(model: Any, user_items: Any, **options: Any) -> Recommender:
 
 
 def _decomposition(model: Any) -> Any:
-    """The step that has factors, if what comes after it keeps the order of items."""
+    """Return the step that has factors; refuse later steps that may change the order of items."""
     steps = getattr(model, "steps", [("", model)])
     at = [number for number, (_, step) in enumerate(steps) if hasattr(step, "components_")]
     kind = type(model).__name__
     if not at:
-        raise TypeError(f"{kind} has no components_; fit a TruncatedSVD or NMF of users x items, or a pipeline of one.")
+        raise TypeError(
+            f"{kind} has no components_; pass a fitted TruncatedSVD or NMF of users x items, or a pipeline with one."
+        )
     for name, step in steps[at[-1] + 1 :]:
         if type(step).__name__ not in _KEEP_ORDER:
-            raise ValueError(f"step {name!r} comes after the decomposition and may change the order of items; drop it.")
+            raise ValueError(
+                f"step {name!r} comes after the decomposition and may change the order of items; remove it."
+            )
     found = steps[at[-1]][1]
     if hasattr(found, "mean_") or not hasattr(found, "inverse_transform"):
-        raise TypeError(f"a {type(found).__name__} is more than a product of two matrices; use TruncatedSVD or NMF.")
+        raise TypeError(
+            f"{type(found).__name__} is not a plain product of two matrices; use TruncatedSVD or NMF instead."
+        )
     return found
 
 
 def _nonzero(matrix: Any) -> Any:
-    """The entries other than 0, by rows."""
+    """Return the nonzero entries as a CSR matrix."""
     entries = scipy.sparse.csr_matrix(matrix)
     if not entries.data.all():
         entries = entries.copy()

@@ -1,4 +1,4 @@
-"""Surprise: a `Recommender` of SVD, SVD++ or NMF, or of anything with the same arrays."""
+"""Surprise: a `Recommender` from SVD, SVD++ or NMF, or from any object with the same arrays."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from tessella.integrations._factors import dense, with_biases, with_ones
 
 
 def from_surprise(algorithm: Any, **options: Any) -> Recommender:
-    """A `Recommender` of a model that holds ``pu``, ``qi`` and, if it has biases, ``bi``, as Surprise's do.
+    """Build a `Recommender` from a Surprise model, or any object with ``pu``, ``qi`` and, if it has biases, ``bi``.
 
-    An item's bias becomes one more coordinate, with a 1 for every user. The mean of all ratings and a user's own bias
-    change no order and are left out: a score is `estimate` less these two. SVD++ adds what ratings tell of a user to
-    the user's vector.
+    Item biases become one more coordinate, which is 1 for every user. The mean of all ratings and the user biases do
+    not change the order of items and are left out: a score is `estimate` minus these two. For SVD++, the implicit
+    factors of the items a user rated are added to the user's vector.
 
     Parameters
     ----------
     algorithm : surprise.SVD, SVDpp or NMF, or an object with pu and qi
-        Trained. If it has a ``trainset``, ids are the raw ones, and what users rated was seen.
+        A trained model. If it has a ``trainset``, ids are the raw ids, and the items a user rated count as seen.
     **options
-        As for `Recommender.build`; what is given there replaces what the trainset says.
+        As in `Recommender.build`; these override the ids and seen items of the trainset.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def from_surprise(algorithm: Any, **options: Any) -> Recommender:
     """
     kind = type(algorithm).__name__
     if not (hasattr(algorithm, "pu") and hasattr(algorithm, "qi")):
-        raise TypeError(f"{kind} has no pu and qi; fit an SVD, SVDpp or NMF, as other algorithms learn no factors.")
+        raise TypeError(f"{kind} has no pu and qi; pass a fitted SVD, SVDpp or NMF, since others learn no factors.")
     users, items = dense(algorithm.pu, "pu"), dense(algorithm.qi, "qi")
     trainset = getattr(algorithm, "trainset", None)
     if hasattr(algorithm, "yj"):
         if trainset is None:
-            raise ValueError(f"the {kind} has yj, but no trainset that says which items they belong to.")
+            raise ValueError(f"the {kind} has yj, but no trainset to say which items each user rated.")
         users = users + _implied(trainset, dense(algorithm.yj, "yj"))
     if getattr(algorithm, "biased", True) and getattr(algorithm, "bi", None) is not None:
         items, users = with_biases(items, algorithm.bi, "bi"), with_ones(users)
@@ -49,14 +49,14 @@ def from_surprise(algorithm: Any, **options: Any) -> Recommender:
 
 
 def _rated(trainset: Any) -> scipy.sparse.csr_matrix:
-    """Ratings, users x items."""
+    """Return the ratings as a matrix of users x items."""
     triples = list(trainset.all_ratings())
     users, items, ratings = zip(*triples, strict=True) if triples else ((), (), ())
     return scipy.sparse.csr_matrix((np.array(ratings), (users, items)), (trainset.n_users, trainset.n_items))
 
 
 def _known(trainset: Any) -> dict[str, Any]:
-    """Ids and what was rated."""
+    """Return the raw ids and the ratings, as options of `Recommender.build`."""
     return {
         "item_ids": [trainset.to_raw_iid(number) for number in range(trainset.n_items)],
         "user_ids": [trainset.to_raw_uid(number) for number in range(trainset.n_users)],
@@ -65,7 +65,7 @@ def _known(trainset: Any) -> dict[str, Any]:
 
 
 def _implied(trainset: Any, implied: NDArray[Any]) -> NDArray[Any]:
-    """What SVD++ adds to each user: the factors of what they rated, over the root of how many these are."""
+    """Return what SVD++ adds to each user: the sum of the factors of rated items over the root of their number."""
     rated = _rated(trainset)
     rated.data[:] = 1
     counts = np.maximum(np.diff(rated.indptr), 1)

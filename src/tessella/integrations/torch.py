@@ -1,4 +1,4 @@
-"""PyTorch: a `Recommender` of two embeddings, or of two towers and what they are asked with."""
+"""PyTorch: a `Recommender` from two embeddings, or from two towers and their inputs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,23 +20,22 @@ def from_torch(
     batch_size: int = 4096,
     **options: Any,
 ) -> Recommender:
-    """A `Recommender` of the embeddings of items and users, or of two towers.
+    """Build a `Recommender` from the embeddings of items and users, or from two towers.
 
     Parameters
     ----------
     items, users : torch.nn.Embedding, tensor or array, or torch.nn.Module with its inputs
-        The vectors, a row for each, on any device; or a tower that computes them from `item_inputs`, `user_inputs`.
-        Without users there are only items, to be asked for with vectors. The row of an embedding's ``padding_idx`` is
-        no item.
+        The vectors, one per row, on any device; or a tower that computes them from `item_inputs` or `user_inputs`.
+        Without users, query the recommender with vectors. The ``padding_idx`` row of an item embedding is left out.
     item_inputs, user_inputs : tensor, tuple of tensors, or iterable of batches, default None
-        What to call a tower with. Tensors are cut into batches of their rows; a tuple is passed as several arguments. A
-        `DataLoader`, or another iterable, gives batches itself, and each is passed to the tower as it is.
+        The inputs of a tower. Tensors are split into batches of rows; a tuple is passed as several arguments. A
+        `DataLoader` or another iterable yields batches itself, and each is passed to the tower as it is.
     item_biases : Embedding, tensor or array of shape (n_items,) or (n_items, 1), default None
-        Added to every score. They become one more coordinate, with a 1 for every user.
+        Added to every score of the item. They become one more coordinate, which is 1 for every user.
     batch_size : int, default 4096
-        How many rows a tower gets at once. Larger is faster, and takes more memory.
+        How many rows a tower gets at once. Larger batches are faster, but need more memory.
     **options
-        As for `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
+        As in `Recommender.build`: item_ids, user_ids, seen, attributes, signals, method, ...
 
     Examples
     --------
@@ -63,45 +62,45 @@ def from_torch(
 
 
 def _weight(given: Any) -> Any:
-    """The table of an embedding; a tensor is its own."""
+    """Return the weights of an embedding; anything else is returned as it is."""
     return getattr(given, "weight", given)
 
 
 def _vectors(given: Any, inputs: Any, name: str, inputs_name: str, size: int) -> NDArray[Any]:
     if inputs is not None:
         if not callable(given):
-            raise TypeError(f"{name} is a {type(given).__name__}, but with {inputs_name} it must be a tower to call.")
+            raise TypeError(f"with {inputs_name}, {name} must be a callable tower, not {type(given).__name__}.")
         return _answers(given, inputs, name, size)
     if callable(given) and not hasattr(given, "weight"):
-        raise TypeError(f"{name} is a {type(given).__name__}, a tower, which needs {inputs_name} to be called with.")
+        raise TypeError(f"{name} ({type(given).__name__}) has no weights; pass {inputs_name} to call it as a tower.")
     return dense(_weight(given), name)
 
 
 def _answers(tower: Any, inputs: Any, name: str, size: int) -> NDArray[Any]:
-    """What a tower makes of its inputs, in the mode that it answers in; its mode is then as it was."""
+    """Return the outputs of a tower for its inputs, in evaluation mode; its mode is restored afterwards."""
     torch = needed("torch", "A tower", "torch")
     training = [part for part in getattr(tower, "modules", list)() if part.training]
     try:
         if training:
             tower.eval()
         with torch.inference_mode():
-            parts = [dense(tower(*batch), f"what {name} gives") for batch in _batches(inputs, size)]
+            parts = [dense(tower(*batch), f"the output of {name}") for batch in _batches(inputs, size)]
     finally:
         for part in training:
             part.training = True
     if not parts:
-        raise ValueError(f"{name} was given no inputs, but at least 1 is needed.")
+        raise ValueError(f"{name} has 0 batches of inputs, but needs at least 1.")
     return np.concatenate(parts)
 
 
 def _batches(inputs: Any, size: int) -> Iterable[tuple[Any, ...]]:
-    """Arguments of one call after another."""
+    """Yield the arguments of each call."""
     columns = inputs if isinstance(inputs, tuple) else (inputs,)
     if all(hasattr(column, "shape") and hasattr(column, "__getitem__") for column in columns):
         lengths = {len(column) for column in columns}
         if len(lengths) > 1:
             raise ValueError(
-                f"the inputs of a tower have {min(lengths)} and {max(lengths)} rows, but must have as many."
+                f"the inputs of a tower have {min(lengths)} and {max(lengths)} rows, but must all have the same number."
             )
         for first in range(0, lengths.pop(), size):
             yield tuple(column[first : first + size] for column in columns)

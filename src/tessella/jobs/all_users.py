@@ -1,4 +1,4 @@
-"""All users: a search for every one of them, a block at a time, in memory that does not grow with their number."""
+"""Search for all users, block by block, in memory that does not grow with the number of users."""
 
 import functools
 import importlib.metadata
@@ -23,27 +23,27 @@ from tessella.search.route import search
 from tessella.versions.fingerprint import fingerprint, index_fingerprint
 from tessella.versions.version import Version
 
-USERS_PER_BLOCK = 8192  # enough for many threads, few enough for a bar that moves
-BYTES_PER_BLOCK = 2**26  # about what a block may take, answers included
+USERS_PER_BLOCK = 8192  # enough for many threads, few enough for a progress bar that moves
+BYTES_PER_BLOCK = 2**26  # the approximate memory limit of a block, answers included
 
 Output = Callable[[int, SearchResult], object] | str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
 class Users:
-    """Everybody's factors and filters, checked once and given out by the block."""
+    """The factors and filters of all users, checked once and read block by block."""
 
-    factors: NDArray[Any]  # (n_users, n_factors), of any type and order, perhaps in a file
+    factors: NDArray[Any]  # (n_users, n_factors), of any dtype and order, perhaps in a file
     exclude: Given | None
     allow: Given | None
-    name: str  # what sentences call the factors
+    name: str  # what error messages call the factors
     ids: answer_folder.Listed | None = None
 
     @classmethod
     def of(
         cls, version: Version, user_factors: Any, exclude: Any, allow: Any, ids: answer_folder.Listed | None
     ) -> "Users":
-        """Users as they were given; what cannot be seen without a look at every row is left to `check`."""
+        """Read users as the caller passed them; checks that read every row are left to `check`."""
         name = "user_factors"
         if isinstance(user_factors, str | os.PathLike):
             user_factors, name = _mapped(user_factors), os.fspath(user_factors)
@@ -57,11 +57,11 @@ class Users:
         return len(self.factors)
 
     def block(self, some: slice) -> NDArray[np.float32]:
-        """Checked factors of some users."""
+        """Return the checked factors of some users."""
         return _checks.block(self.factors, some, self.name)
 
     def filters(self, some: slice) -> tuple[Given | None, Given | None]:
-        """What is excluded and allowed for some users, as a search takes it."""
+        """Return `exclude` and `allow` for some users, as `search` takes them."""
         exclude = None if self.exclude is None else self.exclude.of_queries(some)
         return exclude, None if self.allow is None else self.allow.of_queries(some)
 
@@ -73,12 +73,12 @@ class Users:
                 part.check(version)
 
     def digest(self, version: Version, some: slice) -> str:
-        """The digest of what is asked for some users: the same for filters that let the same items answer."""
+        """Return the digest of the request for some users; filters with the same effect have the same digest."""
         ids = [] if self.ids is None else [self.ids[some]]
         return fingerprint(self.block(some), *same_filter(version, some.stop - some.start, *self.filters(some)), *ids)
 
     def per_block(self, version: Version, k: int) -> int:
-        """How many users a block holds: fewer where each takes more memory."""
+        """Return how many users a block holds: the more memory a user takes, the fewer."""
         a_user = self.factors.shape[1] * (self.factors.itemsize + 8) + answer_bytes(version, k)
         if self.exclude is not None and self.exclude.n_queries is not None:
             a_user += 48 * self.exclude.n_entries // max(1, len(self))
@@ -86,13 +86,13 @@ class Users:
 
 
 def answer_bytes(version: Version, k: int) -> int:
-    """About what the answers to a user take while they are made."""
-    an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a text is copied once or twice
+    """Estimate the memory of one user's answers while they are computed."""
+    an_id = 8 + (8 * _text_kind(version).itemsize + 64 if version.text_ids else 0)  # a string is copied once or twice
     return k * (24 + an_id)
 
 
 def users_per_block(a_user: int) -> int:
-    """How many users a block holds, if each takes so many bytes."""
+    """Return how many users a block holds if each takes `a_user` bytes."""
     most = max(method.queries_per_call for method in METHODS)
     users: int = max(1, min(USERS_PER_BLOCK, BYTES_PER_BLOCK // a_user))
     return users if users < most else users - users % most
@@ -112,14 +112,14 @@ def search_all(
     progress: bool | None,
     threads: int | None,
 ) -> SearchResult | None:
-    """`Index.search_all` over one version of the index."""
+    """Run `Index.search_all` over one version of the index."""
     path = checked_path(out, overwrite, progress)
     users = Users.of(version, user_factors, exclude, allow, user_ids)
 
     def answer(some: slice) -> SearchResult:
         return search(version, users.block(some), k, method, *users.filters(some), threads)
 
-    none = answer(slice(0, 0))  # refuses what it would refuse later
+    none = answer(slice(0, 0))  # raises now what a later block would raise
     k = none.ids.shape[1]
     per_block = users.per_block(version, k)
     for some in cut(len(users), per_block):
@@ -133,20 +133,20 @@ def search_all(
 
 @dataclass(frozen=True)
 class Job:
-    """Answers for many users, a block at a time."""
+    """Answers many users block by block."""
 
     version: Version
     n_users: int
     per_block: int
-    kinds: SearchResult  # no answers, of the right types and widths
-    answer: Callable[[slice], SearchResult]  # to some users
-    digest: Callable[[slice], str]  # of what is asked for some users
+    kinds: SearchResult  # an empty result with the right dtypes and widths
+    answer: Callable[[slice], SearchResult]  # answers some users
+    digest: Callable[[slice], str]  # digests the request for some users
     user_ids: answer_folder.Listed | None
 
     def into_folder(
         self, path: Path, request: dict[str, Any], *, overwrite: bool, progress: bool | None
     ) -> SearchResult:
-        """Write the answers to a folder, or resume that; they come back memory-mapped."""
+        """Write the answers to a folder, or resume an interrupted job; return them memory-mapped."""
         lists = {} if self.user_ids is None else {"users": self.user_ids}
         texts = self.version.ids if self.version.text_ids else None
         numbered = _as_they_are if texts is None else numbers_in(texts)
@@ -167,7 +167,7 @@ class Job:
     def into_memory(
         self, out: Callable[[int, SearchResult], object] | None, *, progress: bool | None
     ) -> SearchResult | None:
-        """Pass the answers on, block after block, or return them all."""
+        """Pass the answers to `out` block by block, or return them all."""
         n_kept = 0 if out is not None else self.n_users
         empty = (np.empty((n_kept, *part.shape[1:]), part.dtype) for part in self.kinds.arrays().values())
         result = SearchResult(*empty)
@@ -180,7 +180,7 @@ class Job:
 
 
 def checked_path(out: Output, overwrite: bool, progress: bool | None) -> Path | None:
-    """Where answers are to be written, if they are, and can be."""
+    """Return the path to write answers to, if there is one; refuse a path that cannot be written."""
     _checks.true_or_false(overwrite, "overwrite")
     if progress is not None:
         _checks.true_or_false(progress, "progress")
@@ -190,12 +190,12 @@ def checked_path(out: Output, overwrite: bool, progress: bool | None) -> Path | 
     if out is not None and not callable(out):
         raise TypeError(f"out is a {type(out).__name__}, but must be a path, a function or None.")
     if overwrite:
-        raise ValueError("overwrite=True replaces a folder of answers, but out is no path.")
+        raise ValueError("overwrite=True replaces a folder of answers, but out is not a path.")
     return None
 
 
 def _request(version: Version, users: Users, k: int, method: Method | None) -> dict[str, Any]:
-    """What is asked, but for users' own factors and filters: the same for two jobs whose answers are the same."""
+    """Describe the request, without the users' factors and filters; jobs with equal answers have equal requests."""
     own = {
         name: "none" if filtered is None else "all" if filtered.n_queries is None else "each"
         for name, filtered in (("exclude", users.exclude), ("allow", users.allow))
@@ -211,7 +211,7 @@ def _request(version: Version, users: Users, k: int, method: Method | None) -> d
 
 
 def method_facts(method: Method | None) -> dict[str, Any] | None:
-    """A method in plain values."""
+    """Describe a method in plain values."""
     return None if method is None else {"name": method.name, **asdict(method)}
 
 
@@ -220,20 +220,22 @@ def _as_they_are(found: SearchResult) -> SearchResult:
 
 
 def _fill(result: SearchResult, first: int, found: SearchResult) -> None:
-    """Put the answers to a block where they belong."""
+    """Copy the answers of a block into the result."""
     for name, theirs in found.arrays().items():
         getattr(result, name)[first : first + len(theirs)] = theirs
 
 
 def _mapped(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The array in a .npy file, left there."""
+    """Map the array of a .npy file into memory."""
     _files.check_readable(Path(path))
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} cannot be read: it is no .npy file of numbers, or is damaged.") from error
+        raise ValueError(
+            f"{os.fspath(path)} cannot be read: it is not a .npy file of numbers, or is damaged."
+        ) from error
 
 
 def _text_kind(version: Version) -> np.dtype[Any]:
-    """The type of arrays that hold any text id of the index."""
+    """Return a dtype wide enough for every string id of the index."""
     return np.result_type("<U1", *(segment.ids.dtype for segment in version.segments))

@@ -1,14 +1,14 @@
-"""A folder of answers, filled a block at a time: what was answered outlasts an interruption.
+"""A folder of answers, filled block by block, so that finished blocks survive an interruption.
 
-`NAME` holds ids.npy, scores.npy, n_scored.npy and certified.npy, a row for each user, and job.json. If users have ids,
-users.json lists them. If the ids of items are texts, items.json lists them, and ids.npy says which of the list each
-answer is. Either way -1 in ids.npy is no item. Until all of it is there it is called `NAME.partial`, and job.json says
-how many users are done, what was asked, and the digests of their factors, filters and answers. Rows beyond those are
-not to be read.
+The folder `NAME` contains ids.npy, scores.npy, n_scored.npy and certified.npy, with a row for each user, and job.json.
+If users have ids, users.json lists them. If item ids are strings, items.json lists them, and ids.npy holds positions in
+that list. In either case, -1 in ids.npy means no item. Until it is complete, the folder is called `NAME.partial`, and
+job.json says how many users are done, what was requested, and the digests of their factors, filters and answers. Rows
+of other users are not valid yet.
 
-A partial folder is sound at every moment. It is made in place: first an empty ids.npy, which the job that fills the
-folder keeps locked, then a job.json that says that nobody is done, then the arrays; a job that finds nobody done makes
-the arrays anew. Rows are written and synced before job.json says so, and job.json is replaced whole.
+A partial folder is consistent at every moment. It is created in this order: an empty ids.npy, on which the job that
+fills the folder holds a lock; a job.json that says that no users are done; the arrays. A job that finds no users done
+creates the arrays again. Rows are written and synced before job.json counts them, and job.json is replaced atomically.
 """
 
 import contextlib
@@ -34,14 +34,14 @@ SECONDS_BETWEEN_SYNCS = 2.0
 JOB = "job.json"
 ARRAYS = {name: f"{name}.npy" for name in SearchResult.FIELDS}
 LISTS = {name: f"{name}.json" for name in ("users", "items")}
-LOCKED = next(iter(ARRAYS.values()))  # the array whose file the job that fills a folder holds locked
+LOCKED = next(iter(ARRAYS.values()))  # the file on which the job that fills a folder holds a lock
 MOST_PER_BLOCK = 2**20
 _IDS_AT_ONCE = 2**12
 _WORDS = {"n_users": "number of users", "tessella": "version of tessella"}
 
 
 class Listed(Protocol):
-    """Ids, some of them at a time."""
+    """Ids that can be read in slices."""
 
     def __len__(self) -> int: ...
 
@@ -49,10 +49,10 @@ class Listed(Protocol):
 
 
 class Done(NamedTuple):
-    """How far a job got. Replaced as a whole, so that an interrupt finds it in one piece."""
+    """The progress of a job. Always replaced as a whole, so that an interrupt never sees a mixture."""
 
     n_users: int
-    asked: str  # digest of what was asked for these users, block by block
+    asked: str  # digest of the requests of these users, block by block
     answered: str  # digest of their answers
 
 
@@ -62,16 +62,16 @@ class _Unfit(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class _ArrayFile:
-    """One array, with a part for each user, in an open .npy file."""
+    """One array, with a row for each user, in an open .npy file."""
 
     file: BinaryIO
-    begin: int  # where they begin
+    begin: int  # the offset of the first row
     kind: np.dtype[Any]
     shape: tuple[int, ...]
 
     @classmethod
     def create(cls, file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...]) -> Self:
-        """Rows yet to be written, in a file that is emptied for them."""
+        """Start an array without rows, in a file that is emptied first."""
         header = io.BytesIO()
         facts = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(header, facts)
@@ -81,7 +81,7 @@ class _ArrayFile:
 
     @classmethod
     def open(cls, file: BinaryIO, kind: np.dtype[Any], shape: tuple[int, ...]) -> Self:
-        """The array of a file that `create` wrote; ValueError if it did not."""
+        """Open the array of a file that `create` wrote; raise ValueError if it is another."""
         file.seek(0)
         np.lib.format.read_magic(file)
         found = np.lib.format.read_array_header_1_0(file)
@@ -94,18 +94,18 @@ class _ArrayFile:
         return self.kind.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
 
     def reserve(self) -> None:
-        """Take the room for all users now, where the system can, rather than find out later that there is none."""
+        """Reserve disk space for all users now, if the system can, so that a full disk is noticed early."""
         size = self.begin + self.shape[0] * self._user_bytes
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.file.fileno(), 0, size)
 
     def write(self, first: int, values: NDArray[Any]) -> None:
-        """Put the parts of some users where they belong."""
+        """Write the rows of some users."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
         _write_at(self.file, self.begin + first * self._user_bytes, data)
 
     def read(self, users: slice) -> NDArray[Any]:
-        """Rows as they were written; a file that was cut off gives fewer."""
+        """Read the rows of some users; a truncated file returns fewer."""
         self.file.seek(self.begin + users.start * self._user_bytes)
         data = self.file.read((users.stop - users.start) * self._user_bytes)
         whole = len(data) // max(1, self._user_bytes)
@@ -121,7 +121,7 @@ def _write_at(file: BinaryIO, at: int, data: memoryview) -> None:
 
 
 class AnswerFolder:
-    """A partial folder under way. Open it with `opened`, `put` blocks in order, then `finish`."""
+    """A partial folder that is being filled. Open it with `opened`, `put` blocks in order, then `finish`."""
 
     def __init__(
         self, path: Path, request: Mapping[str, Any], files: dict[str, _ArrayFile], per_block: int, done: Done
@@ -135,11 +135,11 @@ class AnswerFolder:
         self._synced_at = time.monotonic()
 
     def left(self) -> list[slice]:
-        """The blocks of users that are not done, as the job was begun with them."""
+        """Return the blocks of users that are not done, with the block size that the job started with."""
         return cut(self.request["n_users"], self.per_block, self.done.n_users)
 
     def put(self, users: slice, asked: str, found: SearchResult) -> None:
-        """Add the answers to a block of users; `asked` is the digest of what was asked."""
+        """Add the answers of a block of users; `asked` is the digest of their request."""
         parts = found.arrays()
         with self._one_sentence():
             for name, part in parts.items():
@@ -150,7 +150,7 @@ class AnswerFolder:
                 self.sync()
 
     def sync(self) -> None:
-        """Make sure that what is done outlasts a power cut."""
+        """Make sure that finished blocks survive a power failure."""
         done = self.done
         if done == self._synced:
             return
@@ -160,25 +160,25 @@ class AnswerFolder:
         self._synced, self._synced_at = done, time.monotonic()
 
     def finish(self, lists: Mapping[str, Listed], *, overwrite: bool) -> SearchResult:
-        """Add lists of ids, and give the folder its name; its arrays, memory-mapped."""
+        """Add lists of ids and give the folder its final name; return its arrays, memory-mapped."""
         with self._one_sentence():
             for name, ids in lists.items():
                 _write_list(self.partial / LISTS[name], ids)
             self.sync()
             _refuse_finished(self.path, overwrite)
-            _files.rename_folder(self.partial, self.path)  # still locked, so that no other job takes it for its own
+            _files.rename_folder(self.partial, self.path)  # while it is locked, so that no other job claims it
             self.close()
             return SearchResult(*(np.load(self.path / file, mmap_mode="r") for file in ARRAYS.values()))
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
         for part in self.files.values():
             part.file.close()
 
     def stop(self) -> None:
-        """After an error or an interrupt: keep what is done; a folder with nothing done goes."""
+        """After an error or an interrupt: keep finished blocks, or delete the folder if there are none."""
         if self.done.n_users:
-            with contextlib.suppress(OSError):  # what was synced before is kept
+            with contextlib.suppress(OSError):  # blocks that were synced before are kept
                 self.sync()
         else:
             _discard(self.partial)
@@ -204,22 +204,22 @@ def opened(
     per_block: int,
     overwrite: bool,
 ) -> Iterator[AnswerFolder]:
-    """The folder to put answers in. If an equal job was interrupted, its answers are kept and the job resumes.
+    """Open the folder to write answers to. If an equal job was interrupted, keep its answers and resume it.
 
     Parameters
     ----------
     path : Path
-        What the finished folder is called.
+        The path of the finished folder.
     request : mapping
-        What was asked, in plain values; a partial folder with another request is refused.
+        The request in plain values; a partial folder with another request is refused.
     kinds : SearchResult
-        No answers, of the right types and widths.
+        An empty result with the right dtypes and widths.
     asked_of : callable
-        The digest of what is asked for a block of users, compared for those that are done.
+        Returns the digest of the request for a block of users, to be compared for users that are done.
     per_block : int
-        Users in a block of a job that is new.
+        The number of users per block of a new job.
     overwrite : bool
-        Whether to replace a finished folder, and a partial one that cannot be resumed.
+        Whether to replace a finished folder, or a partial one that cannot be resumed.
     """
     _refuse_finished(path, overwrite)
     with contextlib.ExitStack() as files:
@@ -227,7 +227,7 @@ def opened(
             locked = files.enter_context(_claimed(path, overwrite))
             files.callback(_discard_unused, partial_of(path))
             _files.settle(path)
-            _refuse_finished(path, overwrite)  # again, as another job may just have finished
+            _refuse_finished(path, overwrite)  # again, since another job may just have finished
             folder = _resumed(path, locked, request, kinds, asked_of, overwrite)
             if folder is None:
                 folder = _begun(path, locked, request, kinds, per_block)
@@ -245,7 +245,7 @@ def opened(
 
 
 def users_done(path: Path) -> int:
-    """How many users an unfinished job has answered; 0 if there is none."""
+    """Return how many users an unfinished job has answered; 0 if there is no such job."""
     try:
         return int(_read_job(partial_of(path))["done"]["n_users"])
     except (LookupError, OSError, TypeError, ValueError):
@@ -253,14 +253,14 @@ def users_done(path: Path) -> int:
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse, before the work, a folder that could not be written after it."""
+    """Refuse, before the work begins, a folder that could not be written at the end."""
     if path.name in ("", ".."):
-        raise ValueError(f"out is {str(path)!r}, which names no folder to make.")
+        raise ValueError(f"out is {str(path)!r}, but must be the path of a folder to create.")
     _refuse_finished(path, overwrite)
 
 
 def partial_of(path: Path) -> Path:
-    """What a folder is called until it is whole."""
+    """Return the path of a folder until it is complete."""
     return _files.beside(_files.followed(path), "", ".partial")
 
 
@@ -271,13 +271,13 @@ def _refuse_finished(path: Path, overwrite: bool) -> None:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse to replace a folder that this room did not write."""
+    """Refuse to replace a folder that this module did not write."""
     if {file.name for file in path.iterdir()} - {JOB, *ARRAYS.values(), *LISTS.values()} - _leftovers(path):
-        raise FileExistsError(f"{path} holds something other than answers, so it is not replaced.")
+        raise FileExistsError(f"{path} contains files other than answers, so it is not replaced; choose another path.")
 
 
 def _leftovers(partial: Path) -> set[str]:
-    """Names of files that a killed job was about to give their names."""
+    """Return the names of temporary files that a killed job left behind."""
     return {file.name for file in _unnamed(partial)}
 
 
@@ -286,19 +286,19 @@ def _unnamed(partial: Path) -> list[Path]:
 
 
 def _claimed(path: Path, overwrite: bool) -> BinaryIO:
-    """The file that a job holds locked while it fills the partial folder, which is made if it is not there."""
+    """Create the partial folder if necessary, and lock the file that a job holds while it fills the folder."""
     partial = partial_of(path)
     while True:
         _files.check_folder(partial, overwrite=True)
         try:
             partial.mkdir()
-        except FileExistsError:  # the folder of another job, which may end at any moment
+        except FileExistsError:  # it belongs to another job, which may end at any moment
             if partial.is_symlink() and not partial.exists():
                 raise
         with contextlib.ExitStack() as stack, contextlib.suppress(FileNotFoundError):  # another job has just ended
             file = stack.enter_context(_opened_to_lock(partial, overwrite))
             _lock(file, partial)
-            if os.path.samestat(os.fstat(file.fileno()), (partial / LOCKED).stat()):  # and not that of a finished job
+            if os.path.samestat(os.fstat(file.fileno()), (partial / LOCKED).stat()):  # it was not renamed meanwhile
                 stack.pop_all()
                 return file
 
@@ -307,30 +307,30 @@ def _opened_to_lock(partial: Path, overwrite: bool) -> BinaryIO:
     file = partial / LOCKED
     if file.exists():
         _files.check_readable(file)
-    elif not _is_unused(partial) and not file.exists():  # another job may have begun meanwhile
+    elif not _is_unused(partial) and not file.exists():  # checked again: another job may have begun meanwhile
         if not overwrite:
-            raise _refused(partial, _damage(f"there is no {LOCKED}"))
+            raise _refused(partial, _damage(f"{LOCKED} is missing"))
         _refuse_foreign(partial)
     return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o666), "rb+", buffering=0)
 
 
 def _is_unused(partial: Path) -> bool:
-    """Whether a folder is empty, but for what a job leaves that is killed while it makes it."""
+    """Return whether a folder is empty, except for what a job leaves if it is killed while creating the folder."""
     others = {file.name for file in partial.iterdir()} - _leftovers(partial)
     return not others or (others == {LOCKED} and not (partial / LOCKED).stat().st_size)
 
 
 def _lock(file: BinaryIO, partial: Path) -> None:
-    """Let no two jobs fill one folder; the lock goes when the file is closed."""
+    """Prevent two jobs from filling one folder; the lock is released when the file is closed."""
     try:
-        import fcntl  # noqa: PLC0415 - there is none on Windows
+        import fcntl  # noqa: PLC0415 - not available on Windows
     except ImportError:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BlockingIOError(
-            f"{partial} is being filled by another job; wait for it, or choose another out."
+            f"{partial} is being filled by another job; wait for it, or choose another path."
         ) from None
     except OSError:  # a file system without locks
         return
@@ -339,7 +339,7 @@ def _lock(file: BinaryIO, partial: Path) -> None:
 def _begun(
     path: Path, locked: BinaryIO, request: Mapping[str, Any], kinds: SearchResult, per_block: int
 ) -> AnswerFolder:
-    """A partial folder with nothing done."""
+    """Start a partial folder with no users done."""
     partial, done = partial_of(path), Done(0, "", "")
     with contextlib.ExitStack() as files:
         try:
@@ -363,7 +363,7 @@ def _begun(
 
 
 def _discard(partial: Path) -> None:
-    """Remove a partial folder, its lock last; what this room did not write stays."""
+    """Delete a partial folder, its lock last; keep files that this module did not write."""
     with contextlib.suppress(OSError):
         for left in _unnamed(partial):
             left.unlink()
@@ -373,7 +373,7 @@ def _discard(partial: Path) -> None:
 
 
 def _discard_unused(partial: Path) -> None:
-    """Remove a partial folder that a job was refused before it began there."""
+    """Delete the partial folder of a job that was refused before it wrote anything."""
     with contextlib.suppress(OSError):
         if _is_unused(partial):
             _discard(partial)
@@ -387,7 +387,7 @@ def _write_job(folder: Path, request: Mapping[str, Any], per_block: int, done: D
 
 
 def _write_list(path: Path, ids: Listed) -> None:
-    """Ids as a JSON list, one a line."""
+    """Write ids as a JSON list, one per line."""
     with _files.replacing(path, overwrite=True) as temporary, temporary.open("w", encoding="ascii") as file:
         file.write("[")
         for some in cut(len(ids), _IDS_AT_ONCE):
@@ -409,7 +409,7 @@ def _resumed(
     asked_of: Callable[[slice], str],
     overwrite: bool,
 ) -> AnswerFolder | None:
-    """A partial folder with something done, after a look at all of it; None if a job is to begin there."""
+    """Verify and return a partial folder with users done; None if the job has to start from the beginning."""
     partial = partial_of(path)
     if _is_unused(partial):
         return None
@@ -440,32 +440,32 @@ def _opened_array(
     kind: np.dtype[Any],
     shape: tuple[int, ...],
 ) -> _ArrayFile:
-    """One array of a partial folder."""
+    """Open one array of a partial folder."""
     path = partial / ARRAYS[name]
     try:
         _files.check_readable(path)
         file = locked if path.name == LOCKED else files.enter_context(path.open("rb+", buffering=0))
         return _ArrayFile.open(file, kind, shape)
     except FileNotFoundError:
-        raise _damage(f"there is no {path.name}") from None
+        raise _damage(f"{path.name} is missing") from None
     except ValueError:
-        raise _damage(f"{path.name} is not as it was written") from None
+        raise _damage(f"{path.name} was modified") from None
 
 
 def _compare(arrays: Mapping[str, _ArrayFile], per_block: int, done: Done, asked_of: Callable[[slice], str]) -> None:
-    """Refuse answers that have changed, and users or filters that are others than those answered."""
+    """Refuse answers that were modified, and users or filters that differ from those answered."""
     seen = Done(0, "", "")
     for block in cut(done.n_users, per_block):
         parts = {name: part.read(block) for name, part in arrays.items()}
         seen = _further(seen, block.stop, asked_of(block), parts)
     if seen.answered != done.answered:
-        raise _damage("its answers are not as they were written")
+        raise _damage("its answers were modified")
     if seen.asked != done.asked:
         raise _other("other users or filters")
 
 
 def _job(partial: Path, request: Mapping[str, Any]) -> tuple[int, Done]:
-    """How many users a block of the job has and how far it got, if it is the one that is asked for."""
+    """Return the job's block size and progress, if its request is the given one."""
     unread = _damage(f"{JOB} cannot be read")
     try:
         job = _read_job(partial)
@@ -491,7 +491,7 @@ def _damage(what: str) -> _Unfit:
 
 
 def _other(what: str) -> _Unfit:
-    return _Unfit(f"was begun with {what}; pass the same to resume, or")
+    return _Unfit(f"was started with {what}; pass the same to resume, or")
 
 
 def _refused(partial: Path, reason: _Unfit) -> ValueError:
@@ -499,7 +499,7 @@ def _refused(partial: Path, reason: _Unfit) -> ValueError:
 
 
 def _numbers(theirs: object, mine: object) -> str:
-    """Both numbers, where there are two."""
+    """Return both values in brackets, if they are numbers."""
     return f" ({theirs:,}, not {mine:,})" if isinstance(theirs, int) and isinstance(mine, int) else ""
 
 

@@ -1,4 +1,4 @@
-"""A bar for long work: on a terminal, and nowhere else unless asked for."""
+"""Progress bars for long work. By default they are shown only on a terminal."""
 
 import contextlib
 import functools
@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 def bar(
     total: int, doing: str = "Searching", *, begun: int = 0, shown: bool | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, and what moves it.
+    """Show a progress bar on stderr; yield the function that advances it.
 
     Parameters
     ----------
     total : int
-        How much there is to do.
+        The amount of work.
     doing : str, default "Searching"
-        What is written before it.
+        The label of the bar.
     begun : int, default 0
-        How much was done before.
+        The amount already done.
     shown : bool, default None
-        Whether to show it; None shows it where stderr is a terminal.
+        Whether to show the bar; None shows it if stderr is a terminal.
     """
     if not (_on_terminal() if shown is None else shown):
         yield lambda _: None
@@ -36,7 +36,7 @@ def bar(
 
 @contextlib.contextmanager
 def steps() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar of steps, each with its name, if there is a terminal to show it, and what moves it: name, done, total."""
+    """Show a progress bar with named steps, on a terminal only; yield the function that updates name, done, total."""
     if not _on_terminal():
         yield lambda _doing, _done, _total: None
         return
@@ -50,4 +50,4 @@ def steps() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def _on_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()  # there is none in a process without a console
+    return sys.stderr is not None and sys.stderr.isatty()  # it is None in a process without a console

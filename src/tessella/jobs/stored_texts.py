@@ -1,4 +1,4 @@
-"""Text ids as numbers: a folder of answers holds the place of each in a list of items, which holds each text once."""
+"""String ids in a folder of answers: stored as positions in a list of items, which holds each string once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tessella.results import SearchResult
 
 
 class StoredTexts(NDArrayOperatorsMixin):
-    """An array of texts that is memory-mapped as numbers, and looked up where it is read; None where there is no item.
+    """An array of string ids that is memory-mapped as integers and looked up on access; None for missing answers.
 
     Examples
     --------
@@ -30,17 +30,17 @@ class StoredTexts(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of an array."""
+        """As for a NumPy array."""
         return self.places.shape
 
     @property
     def ndim(self) -> int:
-        """As of an array."""
+        """As for a NumPy array."""
         return self.places.ndim
 
     @property
     def size(self) -> int:
-        """As of an array."""
+        """As for a NumPy array."""
         return self.places.size
 
     def __len__(self) -> int:
@@ -60,12 +60,12 @@ class StoredTexts(NDArrayOperatorsMixin):
         return f"StoredTexts of shape {self.shape}"
 
     def tolist(self) -> Any:
-        """As of an array."""
+        """As for a NumPy array."""
         return np.asarray(self).tolist()
 
 
 def numbers_in(texts: NDArray[np.str_]) -> Callable[[SearchResult], SearchResult]:
-    """What turns answers with text ids into answers with their places in a list."""
+    """Return a function that replaces the string ids of answers by their positions in a list."""
     places: dict[str | None, int] = {text: place for place, text in enumerate(texts.tolist())}
     places[None] = -1
 

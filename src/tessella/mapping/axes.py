@@ -1,4 +1,4 @@
-"""Principal axes of factors, and the second moments they come from."""
+"""Principal axes of factors, and the second moments they are computed from."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,19 +7,19 @@ STRIP = 128  # coordinates
 
 
 def principal_axes(moments: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The principal axes of factors F as columns, longest first, from F^T F.
+    """Return the principal axes of factors F as columns, the largest variance first, computed from F^T F.
 
-    The sign of an axis is free, so its largest coordinate is made positive.
+    The sign of an axis is arbitrary, so its largest coordinate is made positive.
     """
     axes = np.linalg.eigh(moments).eigenvectors[:, ::-1]
     return np.ascontiguousarray(axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)))
 
 
 def second_moments(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F^T F as a sum of small products, in memory of about the factors' and its own.
+    """Return F^T F as a sum of small products; needs about as much memory as F and the result together.
 
-    BLAS computes each of them on the calling thread: the sum does not depend on how many threads it has, and none is
-    woken for what is done sooner alone.
+    BLAS computes such small products on the calling thread. So the sum does not depend on BLAS's number of threads, and
+    no time is lost waking them.
     """
     n_factors = factors.shape[1]
     moments = np.empty((n_factors, n_factors))

@@ -1,4 +1,4 @@
-"""Schema: tessellation + slot map + threshold, the recipe of a sparse map."""
+"""Schema: the tessellation, slot map, threshold and rotation that define a sparse map."""
 
 import json
 from dataclasses import dataclass, field, fields
@@ -23,25 +23,27 @@ _PARTS = (Ternary, DAry, RandomTessellation, ExplicitTessellation, OneHot, Parse
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """How factors become sparse vectors. Frozen, and equal by value.
+    """How factors become sparse vectors. Immutable, and compared by value.
 
     Parameters
     ----------
     tessellation : Ternary, DAry, RandomTessellation or ExplicitTessellation
-        Assigns a factor to a tile. Any object with `levels` and `tiles` will do (`CoordinateTessellation`).
+        Assigns a factor to a tile. Any object with `levels` and `tiles` works (`CoordinateTessellation`), and so does
+        one with `n_tiles` and `tiles` (`NumberedTessellation`).
     slot_map : OneHot, ParseTree or CounterTree
-        Sends coordinates to slots by the tile. Any object with `n_slots` and `slots` will do (`SlotMap`). Numbered
-        tessellations go with `OneHot` only.
+        Maps coordinates to slots, depending on the tile. Any object with `n_slots` and `slots` works (`SlotMap`).
+        Numbered tessellations need `OneHot`.
     threshold : float, default 0.0
-        At least 0. Coordinates smaller than this are zeroed before mapping (P13) and take no slot. A larger one gives
-        fewer entries and fewer candidates, and in the end misses some. Fixed once items are mapped.
+        At least 0. Coordinates smaller than this are set to zero before mapping (P13) and take no slot. A larger
+        threshold means fewer entries and fewer candidates; if it is too large, good candidates are lost. Cannot change
+        once items are mapped.
     threshold_kind : {"absolute", "relative"}, default "absolute"
-        What the threshold is a multiple of: "absolute", the root-mean-square coordinate of all fitted factors, so that
-        long factors keep more slots; "relative", that of the factor itself, so that length does not matter.
+        The unit of the threshold. "absolute" is the root-mean-square coordinate of all fitted factors, so long factors
+        keep more slots. "relative" is that of the factor itself, so length does not matter.
     rotation : None, "principal", "random" or array_like of shape (n_factors, n_factors), default None
-        Orthogonal matrix to multiply factors by first; inner products stay as they are. "principal" turns to the
-        principal axes of the fitted factors, so that fewer coordinates survive a threshold; "random" spreads them out.
-        Costs n_factors^2 products a factor. Fixed once items are mapped.
+        Orthogonal matrix by which factors are multiplied first. Inner products do not change. "principal" rotates to
+        the principal axes of the fitted factors, so that fewer coordinates pass the threshold; "random" spreads values
+        over all coordinates. Costs n_factors^2 multiplications per factor. Cannot change once items are mapped.
     rotation_seed : int, default 0
         Seed of the "random" rotation.
 
@@ -66,19 +68,20 @@ class Schema:
         """Check the parts, and that they fit together."""
         for name, part in (("tessellation", self.tessellation), ("slot_map", self.slot_map)):
             if isinstance(part, type):
-                raise TypeError(f"{name} is the class {part.__name__}; pass an instance of it.")
+                raise TypeError(f"{name} is the class {part.__name__}, but must be an instance of it.")
         if not isinstance(self.tessellation, CoordinateTessellation | NumberedTessellation):
             raise TypeError(
-                f"tessellation is a {type(self.tessellation).__name__}, which lacks `tiles`, and `levels` or `n_tiles`."
+                f"tessellation is a {type(self.tessellation).__name__}, but must have `tiles` and `levels` or "
+                "`n_tiles`."
             )
         if not isinstance(self.slot_map, SlotMap):
             raise TypeError(
-                f"slot_map is a {type(self.slot_map).__name__}, which has no `n_slots` and `slots` methods."
+                f"slot_map is a {type(self.slot_map).__name__}, but must have the methods `n_slots` and `slots`."
             )
         if not isinstance(self.tessellation, CoordinateTessellation) and not isinstance(self.slot_map, OneHot):
             raise ValueError(
-                f"{type(self.slot_map).__name__} reads tiles coordinate by coordinate, but the tiles of "
-                f"{type(self.tessellation).__name__} are only numbered; use OneHot()."
+                f"{type(self.slot_map).__name__} needs tiles that are vectors, but the tiles of "
+                f"{type(self.tessellation).__name__} are numbers; use OneHot()."
             )
         object.__setattr__(self, "threshold", _checks.number_at_least(self.threshold, "threshold", 0.0) + 0.0)
         _checks.one_of(self.threshold_kind, "threshold_kind", ("absolute", "relative"))
@@ -110,35 +113,35 @@ class Schema:
         return hash(self._key())
 
     def n_slots(self, n_factors: int) -> int:
-        """The dimension p of the sparse map for factors of `n_factors` coordinates."""
+        """Return the dimension p of the sparse map for factors of `n_factors` coordinates."""
         width = _checks.n_factors(n_factors)
         if isinstance(self.tessellation, CoordinateTessellation):
             return _checks.slot_count(self.slot_map.n_slots(width, self.tessellation.levels))
         return width * self.tessellation.n_tiles
 
     def to_json(self) -> str:
-        """The schema as JSON text. Parts of your own making cannot be written."""
+        """Return the schema as JSON. Only tessella's own tessellations and slot maps can be written."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
         return json.dumps({name: _to_plain(value, name) for name, value in values.items()})
 
     @classmethod
     def from_json(cls, text: str) -> "Schema":
-        """The schema that `to_json` wrote."""
+        """Read a schema that `to_json` wrote."""
         if not isinstance(text, str):
-            raise TypeError(f"the schema is a {type(text).__name__}, but must be JSON text.")
+            raise TypeError(f"the schema is a {type(text).__name__}, but must be a JSON string.")
         try:
             plain = json.loads(text, object_pairs_hook=_without_repeats)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the schema is not JSON that can be used: {error}.") from None
+            raise ValueError(f"the schema is not valid JSON: {error}.") from None
         known = {part.name for part in fields(cls)}
         if not isinstance(plain, dict) or set(plain) != known:
-            raise ValueError(f"the schema is not an object with the keys {', '.join(sorted(known))}.")
+            raise ValueError(f"the schema is not a JSON object with the keys {', '.join(sorted(known))}.")
         return cls(**{name: _from_plain(value, name) for name, value in plain.items()})
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key appears twice")
     return dict(pairs)
 
 
@@ -151,7 +154,7 @@ def _to_plain(value: object, name: str) -> object:
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(
-        f"{name} is a {type(value).__name__}, which cannot be written as JSON; only tessella's own parts can."
+        f"{name} is a {type(value).__name__}, which cannot be written as JSON; only tessella's own classes can."
     )
 
 

@@ -1,4 +1,4 @@
-"""Slot maps: tile -> the slot of each coordinate (P7-P10), the paper's permutation maps."""
+"""Slot maps: from a tile to the slot of each coordinate (P7-P10); the paper calls them permutation maps."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,14 +11,14 @@ from tessella import _checks, _reference
 
 @runtime_checkable
 class SlotMap(Protocol):
-    """What a slot map of your own needs: two methods, both vectorised.
+    """The protocol of custom slot maps: two vectorised methods.
 
-    Give an instance to `Schema`. A coordinate must get the same slot whenever the part of the tile that you look at is
-    the same, and no two coordinates of a row may share a slot; `SparseMap` checks the second.
+    Pass an instance to `Schema`. The slots must be a function of the tile alone, and no two coordinates of a row may
+    share a slot; `SparseMap` checks the second rule.
 
     Examples
     --------
-    The paper's parse tree with an action of one's own: the counter moves on by 1, 2 or 3.
+    The paper's parse tree with a custom action: the counter advances by 1, 2 or 3.
 
     >>> import numpy as np
     >>> import tessella as ts
@@ -33,20 +33,20 @@ class SlotMap(Protocol):
     """
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """The dimension p of the sparse map for factors of `n_factors` coordinates."""
+        """Return the dimension p of the sparse map for factors of `n_factors` coordinates."""
         ...
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
-        """Slots in [0, n_slots), of shape (n, n_factors), for tiles with values in [-levels, levels]."""
+        """Return slots in [0, n_slots), of shape (n, n_factors), for tiles with values in [-levels, levels]."""
         ...
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """Coordinate j goes to the slot (j, value of the tile at j) (P7): p = 3k, or (2D + 1)k for D-ary tiles.
+    """Map coordinate j to the slot (j, value of the tile at j) (P7): p = 3k, or (2D + 1)k for D-ary tiles.
 
-    Neighbouring tiles share all slots but those of the coordinates in which they differ. Over a numbered tessellation
-    (`RandomTessellation`, `ExplicitTessellation`) coordinate j goes to the slot (j, tile): p = n_tiles * k.
+    Neighbouring tiles share all slots except those of the coordinates in which they differ. With a numbered
+    tessellation (`RandomTessellation`, `ExplicitTessellation`), coordinate j goes to the slot (j, tile): p = n_tiles*k.
 
     Examples
     --------
@@ -58,25 +58,26 @@ class OneHot:
     """
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """P = (2 * levels + 1) * n_factors."""
+        """Return p = (2 * levels + 1) * n_factors."""
         return ParseTree(1).n_slots(n_factors, levels)
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
-        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        """Return slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
         return ParseTree(1).slots(tiles, levels)
 
 
 @dataclass(frozen=True)
 class ParseTree:
-    """Coordinate j goes to the slot (j, the last `depth` values of the tile up to j) (P8, P10).
+    """Map coordinate j to the slot (j, the last `depth` values of the tile up to j) (P8, P10).
 
     The first depth - 1 coordinates, which have no full window, are one-hot.
 
     Parameters
     ----------
     depth : int
-        Window of tile values, from 1 to 32. Deeper trees tell more tiles apart: fewer, better candidates and
-        (2D + 1)^depth slots for each coordinate. Depth 1 equals `OneHot`. Fixed once items are mapped.
+        The window of tile values, from 1 to 32. Deeper trees distinguish more tiles: there are fewer but better
+        candidates, and (2D + 1)^depth slots per coordinate. Depth 1 equals `OneHot`. Cannot change once items are
+        mapped.
 
     Examples
     --------
@@ -93,13 +94,13 @@ class ParseTree:
         object.__setattr__(self, "depth", _checks.whole_number(self.depth, "depth", 1, 32))
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """P = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
+        """Return p = (2 * levels + 1) * (depth - 1) + (2 * levels + 1)^depth * (n_factors - depth + 1)."""
         k, values = _checks.n_factors(n_factors), 2 * _checks.levels(levels) + 1
         head = min(self.depth - 1, k)
         return _checks.slot_count(head * values + (k - head) * values**self.depth)
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
-        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        """Return slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
         n_levels = _checks.levels(levels)
         checked = _checks.tiles(tiles, n_levels)
         self.n_slots(checked.shape[1], n_levels)
@@ -110,10 +111,10 @@ class ParseTree:
 class CounterTree:
     """The slot map of the paper's experiments (P9): p = 2k^2, or 2Dk^2 for D-ary tiles.
 
-    A counter walks along the tile. A 1 at coordinate j (from 1) moves it to kj, a -1 to k(k + j), a zero one step on;
-    slots count from 0. Two tiles share the slot of a coordinate when they agree from their last non-zero value up to
-    it, so a run of zeros is told apart by what stands before it. D-ary values get a range of k^2 slots each:
-    1, -1, 2, -2, ...
+    A counter walks along the tile. At coordinate j (from 1), a 1 sets it to kj, a -1 sets it to k(k + j), and a zero
+    adds 1. Slots count from 0. Two tiles share the slot of a coordinate if they agree from the last non-zero value up
+    to that coordinate, so a run of zeros is distinguished by the value before it. D-ary values get a range of k^2 slots
+    each, in the order 1, -1, 2, -2, ...
 
     Examples
     --------
@@ -125,9 +126,9 @@ class CounterTree:
     """
 
     def n_slots(self, n_factors: int, levels: int = 1) -> int:
-        """P = 2 * levels * n_factors^2."""
+        """Return p = 2 * levels * n_factors^2."""
         return 2 * _checks.levels(levels) * _checks.n_factors(n_factors) ** 2
 
     def slots(self, tiles: ArrayLike, levels: int = 1) -> NDArray[np.int64]:
-        """Slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
+        """Return slots of shape (n, n_factors) for tiles with values in [-levels, levels]."""
         return _reference.counter_slots(_checks.tiles(tiles, _checks.levels(levels)))

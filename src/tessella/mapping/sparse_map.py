@@ -1,4 +1,4 @@
-"""SparseMap: factors -> CSR matrix by a schema (P11, P13)."""
+"""SparseMap: from factors to a CSR matrix, as a schema defines (P11, P13)."""
 
 import functools
 from dataclasses import fields, replace
@@ -18,11 +18,11 @@ from tessella.mapping.tessellation import CoordinateTessellation, DAry, RandomTe
 
 
 class SparseMap:
-    """Maps factors to sparse vectors by a schema; a scikit-learn transformer that does not need scikit-learn.
+    """Map factors to sparse vectors. A scikit-learn transformer that works without scikit-learn.
 
-    A coordinate of the factor that survives the threshold is stored, as it is, in the slot that the factor's tile
-    gives it (P11). So the product of two rows is the part of the inner product that runs over shared slots, and a row's
-    squares sum to those of the thresholded factor. A factor of zeros maps to an empty row.
+    Each coordinate that passes the threshold is stored unchanged, in the slot that the factor's tile assigns to it
+    (P11). So the product of two rows is the inner product over their shared slots, and a row has the same norm as the
+    thresholded factor. A factor of zeros maps to an empty row.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class SparseMap:
     schema_ : Schema
         The schema that was fitted.
     n_features_in_ : int
-        Coordinates of a factor.
+        The number of coordinates of a factor.
     scale_ : float
-        Root-mean-square coordinate of the fitted factors, of which an absolute threshold is a multiple.
+        Root-mean-square coordinate of the fitted factors, the unit of an absolute threshold.
     rotation_ : ndarray of shape (n_factors, n_factors) or None
-        What factors are multiplied by before anything else.
+        The matrix by which factors are multiplied first.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class SparseMap:
         return f"SparseMap({self.schema!r})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, as scikit-learn asks for them; `deep` adds the schema's, as ``schema__threshold``."""
+        """Return parameters by name, as scikit-learn expects; `deep` adds the schema's, like ``schema__threshold``."""
         params: dict[str, Any] = {"schema": self.schema}
         if deep and isinstance(self.schema, Schema):
             params |= {f"schema__{part.name}": getattr(self.schema, part.name) for part in fields(self.schema)}
@@ -75,7 +75,9 @@ class SparseMap:
         valid = {"schema", *(f"schema__{part.name}" for part in fields(Schema))}
         unknown = set(params) - valid
         if unknown:
-            raise ValueError(f"{min(unknown)!r} is no parameter of SparseMap; those are {', '.join(sorted(valid))}.")
+            raise ValueError(
+                f"{min(unknown)!r} is not a parameter of SparseMap, but must be one of {', '.join(sorted(valid))}."
+            )
         schema = params.pop("schema", self.schema)
         if params:
             changes = {name.removeprefix("schema__"): value for name, value in params.items()}
@@ -97,7 +99,7 @@ class SparseMap:
         return self
 
     def _fit(self, item_factors: ArrayLike, *, moments_wanted: bool = False) -> NDArray[np.float64]:
-        """Fit, and return the items' second moments if they are wanted or were needed."""
+        """Fit, and return the items' second moments if they were requested or needed."""
         schema = _checked_schema(self.schema)
         matrix = _checks.factors(item_factors, "item_factors")
         if not len(matrix):
@@ -115,7 +117,7 @@ class SparseMap:
         return moments
 
     def _restore(self, n_factors: int, scale: float, rotation: NDArray[np.float64] | None) -> None:
-        """Take on what an earlier `fit` learned."""
+        """Restore what an earlier `fit` learned."""
         self.schema_ = _checked_schema(self.schema)
         self.n_features_in_ = n_factors
         self.scale_ = scale
@@ -131,15 +133,15 @@ class SparseMap:
         Parameters
         ----------
         factors : array_like of shape (n, n_factors)
-            Finite numbers; computed in float32. Without `fit` this works where the schema learns nothing: a threshold
-            of 0 or a relative one, and no principal rotation.
+            Finite numbers; computed in float32. `fit` is not needed if the schema learns nothing, that is, with a
+            threshold of 0 or a relative one, and without principal rotation.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
         phi : scipy.sparse.csr_array of float32, shape (n, n_slots)
-            Slots ascend in every row, and no zero is stored.
+            Slots ascend in every row, and zeros are not stored.
         """
         count = thread_count(threads)
         schema = _checked_schema(self.schema)
@@ -180,7 +182,7 @@ class SparseMap:
     def _fitted_state(self, schema: Schema, n_factors: int) -> tuple[float, NDArray[np.float64] | None]:
         if hasattr(self, "n_features_in_"):
             if schema != self.schema_:
-                raise ValueError("the schema was changed after fit; call fit(item_factors) again.")
+                raise ValueError("the schema has changed since fit; call fit(item_factors) again.")
             return self.scale_ if schema.threshold_kind == "absolute" else 1.0, self.rotation_
         if schema.learns_axes or schema.learns_scale:
             learned = "principal axes" if schema.learns_axes else "the scale of an absolute threshold"
@@ -188,23 +190,26 @@ class SparseMap:
         return 1.0, _given_rotation(schema, n_factors)
 
     def __sklearn_tags__(self) -> Any:
-        """scikit-learn's description of this transformer; only scikit-learn calls it."""
+        """Describe this transformer to scikit-learn, which alone calls this."""
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags  # type: ignore[import-untyped]  # noqa: PLC0415
 
+        schema = Schema() if self.schema is None else self.schema
+        learns = not isinstance(schema, Schema) or schema.learns_axes or schema.learns_scale
         return Tags(
             estimator_type="transformer",
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(preserves_dtype=["float32"]),
             input_tags=InputTags(),
+            requires_fit=learns,
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` has been called."""
+        """Return whether `fit` has been called."""
         return hasattr(self, "n_features_in_")
 
 
 def _checked_schema(schema: Schema | None) -> Schema:
-    """`schema`, or the default one for None."""
+    """Return `schema`, or the default schema for None."""
     if schema is None:
         return Schema()
     if not isinstance(schema, Schema):
@@ -213,7 +218,7 @@ def _checked_schema(schema: Schema | None) -> Schema:
 
 
 def _given_rotation(schema: Schema, n_factors: int) -> NDArray[np.float64] | None:
-    """The orthogonal matrix of a schema that does not learn it."""
+    """Return the rotation of a schema that does not learn it."""
     if isinstance(schema.rotation, np.ndarray):
         if len(schema.rotation) != n_factors:
             raise ValueError(f"factors have {n_factors} columns, but the schema's rotation has {len(schema.rotation)}.")
@@ -231,7 +236,7 @@ def _random_rotation(n_factors: int, seed: int) -> NDArray[np.float64]:
 
 
 class BlockMapper:
-    """Maps blocks of checked factors, on any number of threads: count the entries of all, then fill them in."""
+    """Map blocks of checked factors, on any number of threads: first count all entries, then fill them in."""
 
     def __init__(self, schema: Schema, threshold: float, rotation: NDArray[np.float64] | None, n_factors: int) -> None:
         self.slot_map = schema.slot_map
@@ -244,11 +249,11 @@ class BlockMapper:
         self.n_slots = schema.n_slots(n_factors)
 
     def prepare(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows rotated and thresholded."""
+        """Return rows rotated and thresholded."""
         return self._prepare(block, self.rotation)
 
     def thresholded(self, rotated: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Rows that are rotated already, thresholded."""
+        """Return rows thresholded, given that they are already rotated."""
         return self._prepare(rotated, None)
 
     def _prepare(self, block: NDArray[np.float32], rotation: NDArray[np.float64] | None) -> NDArray[np.float32]:
@@ -260,7 +265,7 @@ class BlockMapper:
         return prepared
 
     def count(self, prepared: NDArray[np.float32], counts: NDArray[np.int64]) -> int:
-        """How many entries each row will have, up to the first bad row; that row, or the number of rows."""
+        """Fill in the number of entries of each row; return the first bad row, or the number of rows."""
         running = core()
         return running.kernels.count_entries(prepared, counts, running.level)
 
@@ -271,10 +276,10 @@ class BlockMapper:
         slots: NDArray[np.int32] | NDArray[np.int64],
         values: NDArray[np.float32],
     ) -> None:
-        """Write each row's entries from its start on."""
+        """Write each row's entries, beginning at its start."""
         window = _window(self.slot_map)
         tessellation = self.tessellation
-        if type(tessellation) in (Ternary, DAry) and window is not None:  # a subclass may do otherwise
+        if type(tessellation) in (Ternary, DAry) and window is not None:  # a subclass may override the tiles
             own = cast(Ternary | DAry, tessellation)
             tiles = np.empty(prepared.shape, np.int8)
             own._fill_tiles(prepared, tiles)
@@ -284,16 +289,16 @@ class BlockMapper:
         else:
             misfit = _reference.place_entries(prepared, self._any_slots(prepared), starts, slots, values)
         if misfit < len(prepared):
-            raise RuntimeError("factors changed while they were being mapped; map a copy of them.")
+            raise RuntimeError("factors were modified while they were being mapped; pass a copy.")
 
     def entries(self, block: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """The entries of rows that are known to be sound: starts, slots and values."""
+        """Return the entries of rows whose values were checked: starts, slots and values."""
         return self.entries_of(self.prepare(block))
 
     def entries_of(
         self, prepared: NDArray[np.float32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """Entries of factors that are already rotated and thresholded."""
+        """Return the entries of factors that are already rotated and thresholded."""
         starts = np.zeros(len(prepared) + 1, np.int64)
         if self.count(prepared, starts[1:]) < len(prepared):
             raise ValueError("a factor is too large for float32 once rotated; scale the factors down.")
@@ -303,7 +308,7 @@ class BlockMapper:
         return starts, slots, values
 
     def _any_slots(self, prepared: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Slots by whatever tessellation and slot map the schema has, checked."""
+        """Return the slots of any tessellation and slot map, checked."""
         tessellation = self.tessellation
         n, k = prepared.shape
         if isinstance(tessellation, CoordinateTessellation):
@@ -313,26 +318,27 @@ class BlockMapper:
             numbers = np.asarray(tessellation.tiles(prepared))
             if numbers.shape != (n, 1) or numbers.dtype.kind not in "iu":
                 raise ValueError(
-                    f"{type(tessellation).__name__}.tiles gave {numbers.dtype} of shape {numbers.shape}, but needs to "
-                    f"give integers of shape {(n, 1)}."
+                    f"{type(tessellation).__name__}.tiles returned {numbers.dtype} of shape {numbers.shape}, but must "
+                    f"return integers of shape {(n, 1)}."
                 )
             slots = np.arange(k) * tessellation.n_tiles + numbers
         name = type(self.slot_map).__name__
         if slots.shape != (n, k) or slots.dtype.kind not in "iu":
             raise ValueError(
-                f"{name}.slots gave {slots.dtype} of shape {slots.shape}, but needs to give integers of shape {(n, k)}."
+                f"{name}.slots returned {slots.dtype} of shape {slots.shape}, but must return integers of shape "
+                f"{(n, k)}."
             )
         kept = prepared != 0
         if ((slots < 0) | (slots >= self.n_slots))[kept].any():
-            raise ValueError(f"{name}.slots gave a slot outside [0, {self.n_slots}).")
+            raise ValueError(f"{name}.slots returned a slot outside [0, {self.n_slots}).")
         ordered = np.sort(np.where(kept, slots, -1 - np.arange(k)), axis=1)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
-            raise ValueError(f"{name}.slots gave two coordinates of a row the same slot.")
+            raise ValueError(f"{name}.slots returned the same slot for two coordinates of a row.")
         return slots.astype(np.int64, copy=False)
 
 
 def _window(slot_map: SlotMap) -> int | None:
-    """The window of tessella's own slot maps as kernels number them, or None for another."""
+    """Return the window of one of tessella's own slot maps, as kernels expect it; None for other slot maps."""
     if type(slot_map) is ParseTree:
         return slot_map.depth
-    return {OneHot: 1, CounterTree: 0}.get(type(slot_map))  # a subclass may do otherwise
+    return {OneHot: 1, CounterTree: 0}.get(type(slot_map))  # not isinstance: a subclass may override the slots

@@ -1,7 +1,7 @@
-"""Tessellations: factor -> tile (P2-P6, P14, P15).
+"""Tessellations: from a factor to its tile (P2-P6, P14, P15).
 
 `Ternary` and `DAry` tiles are integer vectors, computed from the factor alone. `RandomTessellation` and
-`ExplicitTessellation` tiles are numbered, and found by comparing with every one of them.
+`ExplicitTessellation` tiles are numbers, found by comparing the factor with every tile.
 
 A factor of zeros has no direction and so no tile: its tile is all zeros, or the number -1, and its sparse map is empty.
 """
@@ -21,7 +21,7 @@ MAX_TILES = 2**24
 
 @runtime_checkable
 class CoordinateTessellation(Protocol):
-    """What a tessellation of your own needs: tiles that are integer vectors with values in [-levels, levels].
+    """The protocol of custom tessellations whose tiles are integer vectors with values in [-levels, levels].
 
     Examples
     --------
@@ -41,13 +41,13 @@ class CoordinateTessellation(Protocol):
         ...
 
     def tiles(self, factors: ArrayLike, *, threads: int | None = None) -> NDArray[np.int8]:
-        """Tiles of the same shape as `factors`."""
+        """Return tiles of the same shape as `factors`."""
         ...
 
 
 @runtime_checkable
 class NumberedTessellation(Protocol):
-    """A tessellation whose tiles are numbered from 0; it goes with `OneHot`.
+    """The protocol of custom tessellations whose tiles are numbered from 0. Use them with `OneHot`.
 
     Examples
     --------
@@ -64,26 +64,26 @@ class NumberedTessellation(Protocol):
 
     @property
     def n_tiles(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         ...
 
     def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
-        """Numbers of the nearest tiles, of shape (n, n_nearest)."""
+        """Return the numbers of the nearest tiles, of shape (n, n_nearest)."""
         ...
 
 
 class _BlockTiles:
-    """`tiles` for a tessellation that fills a block of them."""
+    """The method `tiles` for tessellations that compute tiles block by block."""
 
     def tiles(self, factors: ArrayLike, *, threads: int | None = None) -> NDArray[np.int8]:
-        """The nearest tile of each factor.
+        """Return the nearest tile of each factor.
 
         Parameters
         ----------
         factors : array_like of shape (n, n_factors) or (n_factors,)
-            Finite numbers of any scale; only the direction counts. Computed in float32.
+            Finite numbers of any scale; only the direction matters. Computed in float32.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
 
         Returns
         -------
@@ -108,14 +108,14 @@ class _BlockTiles:
 
 @dataclass(frozen=True)
 class Ternary(_BlockTiles):
-    """All directions with coordinates in {-1, 0, 1} (P3), and the exact nearest one (P4, Lemma 1).
+    """All directions with coordinates in {-1, 0, 1} (P3); the nearest one is found exactly (P4, Lemma 1).
 
     Parameters
     ----------
     max_nonzeros : int, default None
-        Drop the vectors with more non-zeros than this (P14), at least 1; still exact. Fewer means coarser tiles, more
-        factors to a tile and a little less time; 1 leaves the 2k signed axes, the cross-polytope. None keeps all
-        3^k - 1 vectors. Fixed once items are mapped.
+        Use only vectors with at most this many non-zeros (P14), at least 1. The nearest one is still found exactly. A
+        smaller number means coarser tiles, more factors per tile and slightly less time; 1 leaves the 2k signed axes,
+        the cross-polytope. None keeps all 3^k - 1 vectors. Cannot change once items are mapped.
 
     Examples
     --------
@@ -147,17 +147,17 @@ class Ternary(_BlockTiles):
 
 @dataclass(frozen=True)
 class DAry(_BlockTiles):
-    """All directions with coordinates that are multiples of 1 / levels in [-1, 1] (P5).
+    """All directions whose coordinates are multiples of 1 / levels in [-1, 1] (P5).
 
     Parameters
     ----------
     levels : int
-        D, from 1 to 127. More levels lie closer to the factor (see docs/how-it-works.md) and cost more time and
-        slots. ``DAry(1)`` equals `Ternary`. Fixed once items are mapped.
+        D, from 1 to 127. With more levels, tiles lie closer to the factor (docs/how-it-works/paper-in-pictures.md has a
+        table) and cost more time and slots. ``DAry(1)`` equals `Ternary`. Cannot change once items are mapped.
     algorithm : {"exact", "rounded"}, default "exact"
-        "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): coordinates of the unit factor
-        rounded one by one; where all would be zero, the largest becomes +-1. It takes less time and lies much further
-        from the factor. Fixed once items are mapped.
+        "exact" finds the nearest tile. "rounded" is the paper's Algorithm 4 (P6): it rounds the coordinates of the unit
+        factor one by one; if all would be zero, the largest becomes +-1. It is faster, and its tiles lie much further
+        from the factor. Cannot change once items are mapped.
 
     Examples
     --------
@@ -184,12 +184,12 @@ class DAry(_BlockTiles):
 
 @dataclass(frozen=True, eq=False)
 class ExplicitTessellation:
-    """Given directions (P2); a factor's tile is found by comparing with all of them.
+    """A list of directions (P2). A factor's tile is found by comparing it with all of them.
 
     Parameters
     ----------
     vectors : array_like of shape (n_tiles, n_factors)
-        One direction a tile; they are normalised, and none may be zero. Copied.
+        One direction per tile. They are copied and normalised; none may be zero.
 
     Examples
     --------
@@ -209,13 +209,13 @@ class ExplicitTessellation:
             raise ValueError("vectors has 0 rows, but a tessellation needs at least 1 tile.")
         if not np.isfinite(array).all():
             row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-            raise ValueError(f"vectors holds a NaN or an infinity in row {row}; directions must be finite.")
+            raise ValueError(f"vectors holds NaN or infinity in row {row}; directions must be finite.")
         largest = np.abs(array).max(axis=1, keepdims=True)
         if not largest.all():
-            raise ValueError(f"vectors is zero in row {int(np.argmin(largest))}, which is no direction.")
+            raise ValueError(f"row {int(np.argmin(largest))} of vectors is zero, but every tile needs a direction.")
         array /= np.where((largest < 1e-100) | (largest > 1e100), largest, 1)
         norms = np.sqrt(np.sum(array * array, axis=1, keepdims=True))
-        array /= np.where(np.abs(norms - 1) < 1e-12, 1, norms)  # unit vectors stay as they are, to the bit
+        array /= np.where(np.abs(norms - 1) < 1e-12, 1, norms)  # unit vectors stay bit-for-bit the same
         array.flags.writeable = False
         object.__setattr__(self, "vectors", array)
 
@@ -227,23 +227,23 @@ class ExplicitTessellation:
 
     @property
     def n_tiles(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return len(self.vectors)
 
     def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
-        """The nearest tiles of each factor, nearest first, the lower number first among equals.
+        """Return the nearest tiles of each factor, nearest first; of equally near ones, the lower number first.
 
         Parameters
         ----------
         factors : array_like of shape (n, n_factors)
-            Finite numbers of any scale; only the direction counts.
+            Finite numbers of any scale; only the direction matters.
         n_nearest : int, default 1
             How many tiles to return for each factor, up to 2^24.
 
         Returns
         -------
         numbers : ndarray of int64, shape (n, n_nearest)
-            -1 for a factor of zeros, and beyond the number of tiles.
+            -1 for a factor of zeros, and where there are fewer than `n_nearest` tiles.
         """
         wanted = _checks.whole_number(n_nearest, "n_nearest", 1, MAX_TILES)
         matrix = _checks.factors(factors, "factors", self.vectors.shape[1])
@@ -261,10 +261,10 @@ class ExplicitTessellation:
 
 
 def _nearest(factors: NDArray[np.float64], vectors: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """The `count` vectors with the largest products, the lower number first among equals.
+    """Return the `count` vectors with the largest products; of equal products, the lower number first.
 
-    A matrix product may round differently with the size of the batch, so where its answer hangs on rounding the
-    products are added up again in a fixed order.
+    How a matrix product rounds may depend on the batch size. If the order depends on rounding, the products are summed
+    again in a fixed order.
     """
     products = factors @ vectors.T
     order = np.argsort(-products, axis=1, kind="stable")[:, : count + 1]
@@ -280,15 +280,15 @@ def _nearest(factors: NDArray[np.float64], vectors: NDArray[np.float64], count: 
 
 @dataclass(frozen=True)
 class RandomTessellation:
-    """Uniformly random directions (P15), the slow scheme the paper argues against; kept as a reference.
+    """Uniformly random directions (P15): the slow scheme that the paper argues against, kept for comparison.
 
     Parameters
     ----------
     n_tiles : int
-        How many directions to draw, up to 2^24. More lie closer to factors and cost time in proportion. Fixed once
-        items are mapped.
+        How many directions to draw, up to 2^24. With more, tiles lie closer to factors, and time grows in proportion.
+        Cannot change once items are mapped.
     seed : int, default 0
-        At least 0. The same seed gives the same directions.
+        At least 0. Equal seeds give equal directions.
 
     Examples
     --------
@@ -306,11 +306,11 @@ class RandomTessellation:
         object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def explicit(self, n_factors: int) -> ExplicitTessellation:
-        """The directions drawn for factors of `n_factors` coordinates."""
+        """Return the directions drawn for factors of `n_factors` coordinates."""
         shape = (self.n_tiles, _checks.n_factors(n_factors))
         return ExplicitTessellation(np.random.default_rng(self.seed).standard_normal(shape))
 
     def tiles(self, factors: ArrayLike, n_nearest: int = 1) -> NDArray[np.int64]:
-        """The nearest tiles of each factor, as `ExplicitTessellation.tiles` gives them."""
+        """Return the nearest tiles of each factor, in the form of `ExplicitTessellation.tiles`."""
         matrix = _checks.factors(factors, "factors")
         return self.explicit(matrix.shape[1]).tiles(matrix, n_nearest)

@@ -1,4 +1,4 @@
-"""Asking: searches as requests to OpenSearch."""
+"""Asking: builds the bodies of search requests to OpenSearch."""
 
 import json
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from tessella.opensearch.conditions import ALL
 from tessella.opensearch.fields import OWN
 from tessella.opensearch.layout import FACTOR, SLOTS, VECTOR, Layout
 
-HEADER = json.dumps({"allow_partial_search_results": False})  # a shard that does not answer is an error, not a gap
+HEADER = json.dumps({"allow_partial_search_results": False})  # a shard that does not answer is an error
 SOURCE = [f"{OWN}.{FACTOR}"]
-_QUERY_EXPONENT = 30  # queries are scaled to norms of about 2^30: then adding 1 to a score costs none of its bits
+_QUERY_EXPONENT = 30  # queries are scaled to norms of about 2^30, so that adding 1 to a score loses no bits
 
 
 def restricted(filters: Sequence[dict[str, Any]], excluded: list[str]) -> dict[str, Any]:
-    """A query for the items that pass filters and are not excluded; they score nothing."""
+    """Return a query for the items that pass the filters and are not excluded, without scoring them."""
     clauses: dict[str, Any] = {}
     if filters:
         clauses["filter"] = list(filters)
@@ -28,7 +28,7 @@ def restricted(filters: Sequence[dict[str, Any]], excluded: list[str]) -> dict[s
 
 
 def by_slots(weights: dict[str, float], filters: Sequence[dict[str, Any]], excluded: list[str]) -> dict[str, Any]:
-    """A query that scores items by their partial products over the slots they share with the query.
+    """Return a query that scores items by their partial products over the slots they share with the query.
 
     Examples
     --------
@@ -45,9 +45,10 @@ def by_slots(weights: dict[str, float], filters: Sequence[dict[str, Any]], exclu
 
 
 def scored(query: NDArray[np.float32], norm: float, asked: dict[str, Any]) -> dict[str, Any]:
-    """A query whose items are scored by their inner product on the shards.
+    """Return a query whose items are scored by inner product on the shards.
 
-    The k-NN plugin turns a product p into p + 1, or 1 / (1 - p) if it is negative: the order stays, and no score is 0.
+    The k-NN plugin turns a product p into p + 1, or into 1 / (1 - p) if p is negative. This keeps the order, and no
+    score is 0.
     """
     scale = _QUERY_EXPONENT - int(np.frexp(norm)[1])
     vector = np.ldexp(query.astype(np.float64), scale).tolist()
@@ -58,7 +59,7 @@ def scored(query: NDArray[np.float32], norm: float, asked: dict[str, Any]) -> di
 def slots_body(
     asked: dict[str, Any], query: tuple[NDArray[np.float32], float], k: int, window: int, n_shards: int
 ) -> dict[str, Any]:
-    """A search by slots, whose best items on each shard are scored there."""
+    """Return the body of a slots search; each shard rescores its best items by inner product."""
     rescore = {"rescore_query": scored(*query, ALL), "query_weight": 0, "rescore_query_weight": 1}
     return {
         "size": k,
@@ -70,12 +71,12 @@ def slots_body(
 
 
 def plain_body(asked: dict[str, Any], size: int, *, counted: bool | int = False) -> dict[str, Any]:
-    """A search for the best items by whatever a query scores."""
+    """Return the body of a search for the `size` best items of a query."""
     return {"size": size, "query": asked, "track_total_hits": counted, "_source": SOURCE}
 
 
 def weights_of(layout: Layout, queries: NDArray[np.float32], max_slots: int) -> list[dict[str, float]]:
-    """The features of queries, and what each weighs."""
+    """Return the features of each query, with their weights."""
     starts, slots, values = layout.query_mapper.entries(queries)
     parts = zip(starts.tolist(), starts[1:].tolist(), strict=False)
     return [features.of_query(slots[start:end], values[start:end], max_slots) for start, end in parts]

@@ -1,4 +1,4 @@
-"""Cluster: a client, the name of an index, and what is known of where that is."""
+"""Cluster: a client, the name of an index, and where its items are."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -8,33 +8,33 @@ from opensearchpy import NotFoundError, OpenSearch, TransportError
 from tessella.opensearch.layout import Place
 from tessella.opensearch.patience import Patience, is_gone, is_passing, patiently, refused
 
-SERVER_SECONDS = "10s"  # for a shard to become available, before the server gives a write back
-REQUEST_SECONDS = 60  # for an answer, before another node is asked
-_KEPT = "2m"  # a scan, from one page to the next
+SERVER_SECONDS = "10s"  # how long the server waits for a shard before it refuses a write
+REQUEST_SECONDS = 60  # how long to wait for an answer before trying another node
+_KEPT = "2m"  # how long the server keeps a scan between two pages
 _NO_SHARD, _TIMED_OUT = 503, 408
 
 T = TypeVar("T")
 
 
 class Cluster:
-    """Where an index is looked for. Knows its place until that turns out to be gone."""
+    """Finds an index in a cluster, and remembers its place until the place is gone."""
 
     def __init__(self, client: OpenSearch, name: str, timeout: float) -> None:
         self.client, self.name, self.timeout = client, name, timeout
         self._place: Place | None = None
 
     def place(self) -> Place:
-        """Where the items are; asks the cluster if that is not known."""
+        """Return where the items are; ask the cluster if this is not known yet."""
         place = self._place
         if place is None:
             found = self.find()
             if found is None:
-                raise ValueError(f"there is no index {self.name!r} in OpenSearch; make it with create().")
+                raise ValueError(f"there is no index {self.name!r} in OpenSearch; make one with create().")
             self._place = place = found
         return place
 
     def find(self) -> Place | None:
-        """Where the items are, as the cluster says; None if there is no such index."""
+        """Ask the cluster where the items are; None if there is no such index."""
         try:
             found = self.patiently(lambda: self.client.indices.get(index=self.name))
         except NotFoundError:
@@ -42,22 +42,22 @@ class Cluster:
         return Place.of(self.name, found)
 
     def forget(self) -> None:
-        """Ask again where the items are."""
+        """Forget where the items are, so that the next call asks the cluster."""
         self._place = None
 
     def patiently(self, request: Callable[[], T]) -> T:
-        """What a request gives, repeated while it fails for a reason that passes."""
+        """Return the result of a request, which is repeated while it fails for a temporary reason."""
         return patiently(request, self.timeout)
 
     def at_place(self, request: Callable[[Place], T]) -> T:
-        """What a request to the index gives, repeated where the items are now if they have moved."""
+        """Return the result of a request to the index, which is repeated at the new place if the items have moved."""
         patience = Patience(self.timeout)
         while True:
             place = self.place()
             try:
                 return request(place)
             except TransportError as error:
-                if not is_passing(error):  # a search that was under way when its index went can fail in many ways
+                if not is_passing(error):  # a search whose index is deleted meanwhile can fail in many ways
                     if not is_gone(error) and not self._left(place):
                         raise
                     self.forget()
@@ -65,18 +65,19 @@ class Cluster:
                     raise
 
     def _left(self, place: Place) -> bool:
-        """Whether the items are no longer in a place."""
+        """Return whether the items are no longer in a place."""
         found = self.find()
         return found is None or found.index != place.index
 
     def health(self, index: str, wanted: str) -> dict[str, Any]:
-        """How an index fares once it is as well as wanted, or the time is up."""
-        wait = {"wait_for_status": wanted, "timeout": f"{self.timeout:g}s", "request_timeout": self.timeout + 10}
+        """Wait until an index has the wanted health, or the time is up, and return its health."""
+        milliseconds = f"{round(1000 * self.timeout)}ms"  # OpenSearch takes no fractions
+        wait = {"wait_for_status": wanted, "timeout": milliseconds, "request_timeout": self.timeout + 10}
         answer = self.client.cluster.health(index=index, params={**wait, "ignore": (_TIMED_OUT,)})
         return dict(answer)
 
     def documents(self, index: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Documents by id as they are now, refreshed or not; `found` says whether there is one."""
+        """Return the current documents by id, refreshed or not; `found` says whether one exists."""
         body = {"ids": list(ids)}
         found = self.client.mget(body=body, index=index, params={"request_timeout": REQUEST_SECONDS})["docs"]
         for document in found:
@@ -85,7 +86,7 @@ class Cluster:
         return list(found)
 
     def scan(self, index: str, query: dict[str, Any], size: int, source: Any = True) -> Iterator[list[dict[str, Any]]]:
-        """All documents that match, as they were when the scan began, in pages."""
+        """Yield all matching documents in pages, as they were when the scan began."""
         body = {"query": query, "size": size, "sort": ["_doc"], "_source": source}
         options = {"scroll": _KEPT, "allow_partial_search_results": "false", "request_timeout": REQUEST_SECONDS}
         page = self.patiently(lambda: self.client.search(body=body, index=index, params=options))
@@ -101,12 +102,12 @@ class Cluster:
 
 
 class Fixed(Cluster):
-    """A cluster in which items are in one place, or nowhere."""
+    """A cluster whose items are expected in one place only."""
 
     def __init__(self, cluster: Cluster, place: Place) -> None:
         super().__init__(cluster.client, cluster.name, cluster.timeout)
         self._place = place
 
     def forget(self) -> None:
-        """Refuse to look elsewhere."""
-        raise RuntimeError(f"the index {self.place().index!r}, to which items were being copied, is gone.")
+        """Raise an error, because the items cannot be anywhere else."""
+        raise RuntimeError(f"the index {self.place().index!r} was deleted while items were copied to it.")

@@ -1,8 +1,8 @@
-"""Conditions: a `where` as a filter of OpenSearch, true for the same items as in one process.
+"""Conditions: translates a `where` into a filter of OpenSearch that selects the same items as in one process.
 
-`Condition` reads it, and has the sentences for what is wrong with it. Its canonical text, in which every "not" has been
-pushed down to a test, is what is translated here. As there, a test of a missing value is not true, and neither is its
-negation: a negated test also asks that a value be there.
+`Condition` checks the `where` and brings it into a canonical form, in which every "not" is pushed down to a single
+test. This module translates that form. For a missing value, both a test and its negation are false, so a negated test
+also requires that a value exists.
 """
 
 import json
@@ -21,12 +21,12 @@ from tessella.recommend.conditions import Condition
 
 ALL: dict[str, Any] = {"match_all": {}}
 NONE: dict[str, Any] = {"match_none": {}}
-_MOST_TERMS = 65_536  # in one clause, unless the index is set up otherwise
+_MOST_TERMS = 65_536  # terms in one clause, OpenSearch's default limit
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def filter_of(where: Any, columns: Attributes) -> dict[str, Any]:
-    """A `where` as a query of OpenSearch.
+    """Translate a `where` into a query of OpenSearch.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def filter_of(where: Any, columns: Attributes) -> dict[str, Any]:
 
 
 def every(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A query that is true where all of these are."""
+    """Return the conjunction of queries."""
     return parts[0] if len(parts) == 1 else {"bool": {"filter": list(parts)}} if parts else ALL
 
 
 def some(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A query that is true where one of these is."""
+    """Return the disjunction of queries."""
     if len(parts) <= 1:
         return parts[0] if parts else NONE
     return {"bool": {"should": list(parts), "minimum_should_match": 1}}
@@ -57,7 +57,7 @@ def _translated(condition: dict[str, Any], columns: Attributes) -> dict[str, Any
     ((key, value),) = condition.items()
     if key in ("and", "or"):
         return (every if key == "and" else some)([_translated(part, columns) for part in value])
-    if key == "not":  # of a test for all values: the others have opposites of their own
+    if key == "not":  # only of an "all" test; the canonical form negates other tests itself
         ((name, test),) = value.items()
         return _without(name, columns.columns[name], _test(name, columns.columns[name], *_only(test)))
     return _test(key, columns.columns[key], *_only(value))
@@ -82,18 +82,18 @@ def _test(name: str, column: Column, operator: str, value: Any) -> dict[str, Any
 
 
 def _there(name: str, column: Column) -> dict[str, Any]:
-    """Where there is a value, be it an empty list."""
+    """Return a query for items that have a value, which may be an empty list."""
     there = {"exists": {"field": name}}
     return some([there, {"term": {f"{OWN}.{EMPTY}": name}}]) if isinstance(column, Several) else there
 
 
 def _without(name: str, column: Column, test: dict[str, Any]) -> dict[str, Any]:
-    """Where there is a value, and a test is false."""
+    """Return a query for items that have a value for which a test is false."""
     return {"bool": {"filter": [_there(name, column)], "must_not": [test]}}
 
 
 def _any(name: str, column: Column, values: list[Any]) -> dict[str, Any]:
-    """Where the value is, or has, one of these."""
+    """Return a query for items whose value is, or contains, one of these."""
     if isinstance(column, Date):
         return some([_within(name, dates.span(value)) for value in values])
     if isinstance(column, Number) and not column.whole:
@@ -110,7 +110,7 @@ def _within(name: str, span: dates.Span) -> dict[str, Any]:
 
 
 def _compared(name: str, column: Column, operator: str, value: Any) -> dict[str, Any]:
-    """Where the value is "from", "to", "above" or "below" another."""
+    """Return a query for items whose value is "from", "to", "above" or "below" another."""
     there = _there(name, column)
     if isinstance(column, Date):
         span = dates.span(value)
@@ -119,14 +119,14 @@ def _compared(name: str, column: Column, operator: str, value: Any) -> dict[str,
     if isinstance(column, Number) and column.whole:
         return _whole_range(name, operator, math.ceil(value), math.floor(value), there)
     limit = _rounded(column, value) if isinstance(column, Number) else value
-    if not math.isfinite(limit):  # beyond all numbers of the type
+    if not math.isfinite(limit):  # beyond the range of the type
         return there if (limit > 0) == (operator in ("to", "below")) else NONE
     bound = {"from": "gte", "to": "lte", "above": "gt", "below": "lt"}[operator]
     return {"range": {name: {bound: limit}}}
 
 
 def _whole_range(field: str, operator: str, up: int, down: int, there: dict[str, Any]) -> dict[str, Any]:
-    """Where a whole number compares so with one that is `up` or `down`, as it is rounded."""
+    """Return a comparison of integers with a number whose ceiling is `up` and whose floor is `down`."""
     if operator in ("from", "above"):
         low = up if operator == "from" else down + 1
         return NONE if low > _HIGHEST else there if low <= _LOWEST else {"range": {field: {"gte": low}}}
@@ -135,6 +135,6 @@ def _whole_range(field: str, operator: str, up: int, down: int, there: dict[str,
 
 
 def _rounded(column: Number, value: float) -> float:
-    """A number in the type of the column; no zero is negative."""
+    """Round a number to the type of the column; negative zero becomes zero."""
     with np.errstate(over="ignore"):
         return float(column.numbers.dtype.type(value)) + 0.0

@@ -1,4 +1,4 @@
-"""Documents: items as OpenSearch stores them."""
+"""Documents: converts items to and from the documents that OpenSearch stores."""
 
 import base64
 import json
@@ -18,10 +18,10 @@ _NOTHING = Values({}, {})
 
 
 def documents(layout: Layout, factors: NDArray[np.float32], values: Sequence[Values] | None = None) -> list[str]:
-    """Items as JSON, by the order of their factors.
+    """Return items as JSON, in the order of their factors.
 
-    Factors are kept as base64 of float32, to the bit. Vectors, which the k-NN plugin reads, have the nine digits that
-    tell all float32 apart.
+    Factors are stored bit by bit, as base64 of float32. Vectors, which the k-NN plugin reads, have nine digits, enough
+    to tell any two float32 numbers apart.
     """
     starts, slots, entries = layout.item_mapper.entries(factors)
     vector = ",".join(["%.9g"] * layout.n_factors)
@@ -35,7 +35,7 @@ def documents(layout: Layout, factors: NDArray[np.float32], values: Sequence[Val
             SLOTS: features.of_item(slots[here], entries[here]),
         }
         text = json.dumps({OWN: own, **given.fields}, separators=(",", ":"))
-        if layout.on_shards:  # first in the object of ours, which is first
+        if layout.on_shards:  # inserted at the start of our object, which comes first
             vectored = f'"{VECTOR}":[{vector % tuple(factor.tolist())}],'
             at = len(OWN) + len('{"":{')
             text = text[:at] + vectored + text[at:]
@@ -44,36 +44,36 @@ def documents(layout: Layout, factors: NDArray[np.float32], values: Sequence[Val
 
 
 def values_of(source: dict[str, Any]) -> Values:
-    """What a document that is stored says of the item's attributes."""
+    """Return the attributes of an item from its stored document."""
     fields = {name: value for name, value in source.items() if name != OWN}
     return Values(fields, {name: value for name, value in source[OWN].items() if name not in (FACTOR, SLOTS, VECTOR)})
 
 
 def factors_of(sources: Sequence[dict[str, Any]], n_factors: int) -> NDArray[np.float32]:
-    """The factors of documents that are stored."""
+    """Return the factors of stored documents."""
     together = b"".join(base64.b64decode(source[OWN][FACTOR]) for source in sources)
     return np.frombuffer(together, "<f4").reshape(len(sources), n_factors).astype(np.float32, copy=False)
 
 
 def short_enough(factors: NDArray[np.float32], name: str) -> NDArray[np.float64]:
-    """Norms of factors, refusing one whose products could leave float32 on the way."""
+    """Return the norms of factors; refuse one so large that its products could overflow float32."""
     norms = _checks.norms_fit(factors, name)
     if norms.max(initial=0) > LARGEST_NORM:
         row = int(np.argmax(norms))
         raise ValueError(
-            f"{name} has norm {norms[row]:.3g} in row {row}, but at most {LARGEST_NORM:g} is kept in OpenSearch; scale "
+            f"{name} has norm {norms[row]:.3g} in row {row}, but the limit in OpenSearch is {LARGEST_NORM:g}; scale "
             "the factors down."
         )
     return norms
 
 
 def item_ids(given: Any, count: int | None, layout: Layout) -> NDArray[Any]:
-    """Different ids of items, of the kind that the index has."""
+    """Check ids of items: unique, and of the kind that the index has."""
     return _of_kind(_checks.ids(given, count), layout, "ids")
 
 
 def texts_of(ids: NDArray[Any], layout: Layout, name: str = "ids") -> list[str]:
-    """Ids as OpenSearch has them; none is empty or too long."""
+    """Return ids as strings for OpenSearch; refuse empty and overlong ones."""
     if not len(ids):
         return []
     texts: list[str] = list(map(str, _of_kind(ids, layout, name).tolist()))
@@ -82,15 +82,15 @@ def texts_of(ids: NDArray[Any], layout: Layout, name: str = "ids") -> list[str]:
             length = len(text.encode(errors="surrogatepass"))
             if not 0 < length <= LONGEST_ID or any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise ValueError(
-                    f"{name} holds {text[:40]!r} of {length:,} bytes, but ids in OpenSearch have 1 to {LONGEST_ID} "
-                    "bytes of UTF-8."
+                    f"{name} holds {text[:40]!r} of {length:,} bytes, but ids in OpenSearch must have 1 to "
+                    f"{LONGEST_ID} bytes of UTF-8."
                 )
     return texts
 
 
 def _of_kind(ids: NDArray[Any], layout: Layout, name: str) -> NDArray[Any]:
     if len(ids) and (ids.dtype.kind == "U") != layout.text_ids:
-        kinds = {True: "texts", False: "whole numbers"}
+        kinds = {True: "strings", False: "integers"}
         raise TypeError(
             f"{name} are {kinds[not layout.text_ids]}, but those in the index are {kinds[layout.text_ids]}."
         )

@@ -1,8 +1,8 @@
-"""Features: slots as the `rank_features` of OpenSearch have them.
+"""Features: converts slots to the `rank_features` of OpenSearch.
 
-A rank feature is a positive number of 9 significant bits. So the sign of an entry goes into the name of its feature:
-slot 17 has the features "17+" and "17-". A query asks for those of its own signs, which are all that can add to a
-score.
+A rank feature is a positive number with 9 significant bits, so the sign of an entry goes into the name of its feature:
+slot 17 has the features "17+" and "17-". A query asks only for features of its own signs, because no others can raise
+a score.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tessella._numbers import LEAST_NORMAL_FLOAT
 
-_DROPPED_BITS = 15  # of a float32, by Lucene
+_DROPPED_BITS = 15  # of a float32, which Lucene does not store
 
 
 def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Sizes of values as Lucene keeps them, rounded to nearest; Lucene itself would round down. 0 if it keeps none.
+    """Round magnitudes to the nearest number that Lucene can store, where Lucene would round down; 0 if too small.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def names(slots: NDArray[np.int64], values: NDArray[np.float32]) -> list[str]:
-    """The feature of each entry.
+    """Return the name of each entry's feature.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def names(slots: NDArray[np.int64], values: NDArray[np.float32]) -> list[str]:
 
 
 def of_item(slots: NDArray[np.int64], values: NDArray[np.float32]) -> dict[str, float]:
-    """The features of an item, by name.
+    """Return the features of an item, by name.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def of_item(slots: NDArray[np.int64], values: NDArray[np.float32]) -> dict[str, 
 
 
 def of_query(slots: NDArray[np.int64], values: NDArray[np.float32], max_slots: int) -> dict[str, float]:
-    """The features of a query with the largest weights, heaviest first; the heaviest weighs 1.
+    """Return the heaviest features of a query, heaviest first, scaled so that the first weighs 1.
 
     Examples
     --------

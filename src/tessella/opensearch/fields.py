@@ -1,7 +1,7 @@
-"""Fields: attributes of items as ordinary fields of documents, so that the engine's own filters apply.
+"""Fields: stores attributes of items as ordinary fields of documents, so that the engine's own filters apply.
 
-Two things a field of OpenSearch does not tell are kept beside it, among tessella's own: that a list is there and empty,
-which is not the same as missing; and dates in microseconds, since a field of dates has milliseconds.
+Two things that an OpenSearch field cannot express are kept among tessella's own fields: that a list is empty rather
+than missing, and dates in microseconds, because date fields have milliseconds.
 """
 
 import re
@@ -15,9 +15,9 @@ from tessella.recommend import dates
 from tessella.recommend.attributes import Attributes
 from tessella.recommend.columns import Category, Column, Date, Number, Several
 
-OWN = "tessella"  # the object that holds what is ours
-EMPTY, DATES = "empty", "dates"  # fields of it
-LONGEST_TEXT = 32_766  # bytes of a term, in Lucene
+OWN = "tessella"  # the object that holds tessella's own fields
+EMPTY, DATES = "empty", "dates"  # two of these fields
+LONGEST_TEXT = 32_766  # bytes of a term in Lucene
 _YEAR = re.compile(r"(?!0000)\d{4}-")
 _TYPES = {"category": "keyword", "boolean": "boolean", "date": "date"}
 _SAMPLES: dict[tuple[str, str], Any] = {
@@ -33,14 +33,14 @@ _SAMPLES: dict[tuple[str, str], Any] = {
 
 
 class Values(NamedTuple):
-    """What the attributes of an item become in its document."""
+    """The attributes of an item, as stored in its document."""
 
-    fields: dict[str, Any]  # by the names of columns; missing values are left out
-    own: dict[str, Any]  # tessella's own beside them
+    fields: dict[str, Any]  # by column name; missing values are left out
+    own: dict[str, Any]  # tessella's own fields
 
 
 def type_of(column: Column) -> str:
-    """The type of a column's field."""
+    """Return the OpenSearch type of a column's field."""
     if isinstance(column, Number):
         return "long" if column.whole else {4: "float", 8: "double"}[column.numbers.dtype.itemsize]
     if isinstance(column, Several):
@@ -49,7 +49,7 @@ def type_of(column: Column) -> str:
 
 
 def described(attributes: Attributes) -> list[dict[str, str]]:
-    """Names, kinds and types of columns, as JSON has them.
+    """Describe columns by name, kind and type, as JSON values.
 
     Examples
     --------
@@ -61,22 +61,22 @@ def described(attributes: Attributes) -> list[dict[str, str]]:
 
 
 def of_description(columns: list[dict[str, str]]) -> Attributes:
-    """Attributes of one item that is made up, with the columns that `described` listed: what others must be like."""
+    """Return attributes of one made-up item, with the columns that `described` listed, as a template for others."""
     return Attributes.of({column["name"]: _SAMPLES[column["kind"], column["type"]] for column in columns}, 1)
 
 
 def check_names(names: Mapping[str, Any]) -> None:
-    """Refuse names of columns that OpenSearch would take for something else."""
+    """Refuse column names that have another meaning in OpenSearch."""
     for name in names:
         if name == OWN or name.startswith("_") or "." in name or name != name.strip():
             raise ValueError(
-                f"attributes has a column named {name!r}, but names of fields in OpenSearch have no dot, no space "
-                f"around them and no underscore in front, and {OWN!r} is taken; give it another name."
+                f"attributes has a column named {name!r}, but field names in OpenSearch must not contain a dot, start "
+                f"with an underscore, have spaces around them or be {OWN!r}; rename it."
             )
 
 
 def properties(columns: Attributes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The mapping of the columns, and of what is tessella's own beside them."""
+    """Return the mappings of the columns and of tessella's own fields."""
     own: dict[str, Any] = {}
     with_dates = [name for name, column in columns.columns.items() if isinstance(column, Date)]
     if with_dates:
@@ -87,7 +87,7 @@ def properties(columns: Attributes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read(data: Any, n: int, columns: Attributes) -> list[Values]:
-    """The attributes of n items that a caller passed, item by item; they must be like those that are there."""
+    """Return the attributes of n items, one by one; their columns must match those of the index."""
     given = Attributes.of(data, n, like=columns)
     items = [Values({}, {}) for _ in range(n)]
     for name, column in given.columns.items():
@@ -107,14 +107,14 @@ def read(data: Any, n: int, columns: Attributes) -> list[Values]:
 
 
 def _values(column: Column, like: Column, what: str) -> list[Any]:
-    """The values of a column as JSON has them, if its field can hold them."""
+    """Return the values of a column as JSON values; refuse those that its field cannot hold."""
     if isinstance(column, Number) and isinstance(like, Number):
         return _numbers(column, like, what)
     values = column.values(np.arange(len(column)))
     if isinstance(column, Date):
         for at, text in enumerate(values):
             if text is not None and not _YEAR.match(text):
-                raise ValueError(f"{what} holds {text} at {at}, but fields of dates take the years 0001 to 9999.")
+                raise ValueError(f"{what} holds {text} at {at}, but date fields take the years 0001 to 9999.")
     elif isinstance(column, Category) or (isinstance(column, Several) and not column.whole):
         _check_texts(values, what)
     return values
@@ -126,12 +126,12 @@ def _check_texts(values: list[Any], what: str) -> None:
             length = len(text.encode())
             if length > LONGEST_TEXT:
                 raise ValueError(
-                    f"{what} holds a text of {length:,} bytes at {at}, but a field takes at most {LONGEST_TEXT:,}."
+                    f"{what} holds a string of {length:,} bytes at {at}, but a field takes at most {LONGEST_TEXT:,}."
                 )
 
 
 def _numbers(column: Number, like: Number, what: str) -> list[Any]:
-    """Numbers as the field has them: whole, or floats of its type; no zero is negative."""
+    """Return numbers as the field stores them: integers, or floats of its type without negative zero."""
     if column.whole and like.whole:
         return column.values(np.arange(len(column)))
     kind = np.dtype(np.float64) if like.whole else like.numbers.dtype
@@ -142,14 +142,14 @@ def _numbers(column: Number, like: Number, what: str) -> list[Any]:
     misfits = np.isinf(floats) | ((np.trunc(floats) != floats) & ~np.isnan(floats) if like.whole else False)
     if misfits.any():
         at = int(np.argmax(misfits))
-        wanted = "whole numbers, as the column was made of" if like.whole else f"finite {kind}"
+        wanted = "integers, as when the index was made" if like.whole else f"finite {kind}"
         raise ValueError(f"{what} holds {column.numbers[at]} at {at}, but the field takes {wanted}.")
     made = (floats + 0.0).tolist()
     return [None if np.isnan(number) else int(number) if like.whole else number for number in made]
 
 
 def _moments(column: Date) -> Iterator[int | None]:
-    """Dates in microseconds since 1970."""
+    """Yield dates in microseconds since 1970."""
     length = dates.DAY if column.unit == "D" else 1
     there = np.ones(len(column), np.bool_) if column.present is None else column.present
     numbers: NDArray[np.int64] = column.numbers.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Filters: `exclude` and `allow` as ids for OpenSearch, in the forms that `Index.search` takes.
+"""Filters: reads `exclude` and `allow`, in the forms that `Index.search` takes, into ids for OpenSearch.
 
 Items in a cluster have no order, so a matrix or a mask needs the ids of its columns.
 """
@@ -17,20 +17,20 @@ from tessella.search.selections import Columns, Ids, Mask, Sequences
 
 
 class Lists:
-    """Ids for all queries, or for each."""
+    """Lists of ids: one for all queries, or one per query."""
 
     def __init__(self, lists: list[list[str]], *, shared: bool) -> None:
         self._lists, self.shared = lists, shared
 
     def of_query(self, number: int) -> list[str]:
-        """The ids for one query."""
+        """Return the ids for one query."""
         return self._lists[0 if self.shared else number]
 
 
 def lists_of(given: Any, name: str, n_queries: int, layout: Layout) -> Lists:
-    """What a caller passed, as lists of ids."""
+    """Read what a caller passed into lists of ids."""
     if isinstance(given, PreparedFilter):
-        raise TypeError(f"{name} is a filter that an index in this process prepared; pass the ids themselves.")
+        raise TypeError(f"{name} is a filter prepared by an Index; pass the ids themselves.")
     columns = None
     if type(given) is tuple and len(given) == 2 and selections._has_columns(given[0]):
         given, columns = given
@@ -50,7 +50,7 @@ def lists_of(given: Any, name: str, n_queries: int, layout: Layout) -> Lists:
 
 
 def _named(found: Columns | Mask, ids: NDArray[Any] | None, name: str, n_queries: int) -> Ids:
-    """The ids of the columns that a matrix or a mask names."""
+    """Return the ids of the columns that a matrix or a mask selects."""
     if ids is None:
         raise ValueError(
             f"{name} is a matrix or a mask without column ids, but items in OpenSearch have no order; pass "
@@ -66,5 +66,5 @@ def _named(found: Columns | Mask, ids: NDArray[Any] | None, name: str, n_queries
 
 
 def _texts(ids: NDArray[Any], layout: Layout, name: str) -> list[str]:
-    """Ids as OpenSearch has them, each once; -1 names nothing."""
+    """Return unique ids as strings for OpenSearch, without -1, which names no item."""
     return texts_of(np.unique(ids if ids.dtype.kind == "U" else ids[ids != -1]), layout, name)

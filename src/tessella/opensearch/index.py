@@ -1,12 +1,14 @@
-"""OpenSearchIndex: the front door to items in a cluster."""
+"""OpenSearchIndex: the public class for items in a cluster."""
 
+import functools
 import re
 import warnings
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from opensearchpy import OpenSearch
+from opensearchpy import OpenSearch, TransportError
 
 from tessella import _checks
 from tessella._kernels import levels_to_the_caller
@@ -20,6 +22,7 @@ from tessella.opensearch.conditions import filter_of
 from tessella.opensearch.documents import item_ids, short_enough, texts_of
 from tessella.opensearch.filters import lists_of
 from tessella.opensearch.layout import Layout, Place
+from tessella.opensearch.patience import in_plain_words
 from tessella.opensearch.searching import Search
 from tessella.opensearch.stats import Stats
 from tessella.opensearch.writing import Addition, Change, Removal, Replacement, WriteReport, write
@@ -29,49 +32,67 @@ from tessella.results import SearchResult
 from tessella.retrieval.plan import BUDGET_PER_ANSWER, MAX_SLOTS
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
-_LONGEST_NAME = 200  # of 255 bytes that the names of our indexes may have
+_LONGEST_NAME = 200  # characters; index names may have 255 bytes, and we append to them
 _PLUGIN = "opensearch-knn"
 _MOST_SHARDS = 1024
-_MOST_SLOTS = 1000  # OpenSearch takes 1,024 clauses in a query, filters included
+_MOST_SLOTS = 1000  # OpenSearch allows 1,024 clauses in a query, including filters
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _plainly(
+    method: Callable[Concatenate["OpenSearchIndex", P], T],
+) -> Callable[Concatenate["OpenSearchIndex", P], T]:
+    """The method, which says in one sentence what the client of OpenSearch raises."""
+
+    @functools.wraps(method)
+    def asked(self: "OpenSearchIndex", /, *arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(self, *arguments, **options)
+        except TransportError as error:
+            raise in_plain_words(error, self.name, self._cluster.client) from error
+
+    return asked
 
 
 class OpenSearchIndex:
-    """Items in a cluster of OpenSearch, sharded and replicated, searched by slots.
+    """An index of items in an OpenSearch cluster, sharded and replicated, searched by slots.
 
-    Every item is a document. Its slots are `rank_features`, so a search is a query of the inverted index, and the best
-    items by shared slots are then scored by their inner product on the shards. The same schema and budget find what
+    Every item is a document. Its slots are `rank_features`, so a search is a query of the inverted index; the shards
+    then score the best items by inner product. With the same schema and budget, it finds what
     `Index.search(method=Slots(budget))` finds. Attributes are ordinary fields. Any number of clients may write and
-    search at once.
+    search at the same time.
 
     Parameters
     ----------
     client : opensearchpy.OpenSearch
-        How to reach the cluster. Name several of its nodes, so that requests go on when one is lost.
+        A client for the cluster. Give it several nodes, so that requests continue when one is lost.
     name : str
-        The alias that leads to the items. Lower case, as OpenSearch wants it.
+        The alias of the index, in lower case.
     schema : Schema, default None
-        How factors become sparse vectors, for `create`; None is that of the index, or for a new one Schema(Ternary(),
-        OneHot(), threshold=2.5, rotation="principal"). If it is given and the index is there, it must be that of the
-        index.
+        How `create` turns factors into sparse vectors; None is Schema(Ternary(), OneHot(), threshold=2.5,
+        rotation="principal"). For an existing index, leave it None or pass the schema that the index has.
     scoring : {"auto", "shards", "client"}, default "auto"
-        Where exact scores are computed: on the shards, which takes the k-NN plugin of OpenSearch; or in this process,
-        which reads the factors of as many items as the budget allows for every query, and takes several times as long.
-        "auto" is the shards, if the plugin was there when the index was made. Can change from client to client.
+        Where exact scores are computed: on the shards, which needs OpenSearch's k-NN plugin, or in this process, which
+        fetches the factors of up to `budget` items per query and takes several times as long. "auto" chooses the
+        shards if the plugin was installed when the index was made. Clients of one index may differ.
     timeout : float, default 60.0
-        For how many seconds to repeat what fails for a reason that passes: a node that is lost, a manager to be
-        elected, a full queue.
+        For how many seconds to repeat requests that fail for a temporary reason, such as a lost node, the election of a
+        cluster manager, or a full queue.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from opensearchpy import OpenSearch
+    >>> from opensearchpy import OpenSearch, TransportError
     >>> from tessella.opensearch import OpenSearchIndex
     >>> client = OpenSearch(["http://127.0.0.1:9200", "http://127.0.0.1:9201"])
     >>> index = OpenSearchIndex(client, "movies")
     >>> index
     OpenSearchIndex('movies')
 
-    What follows takes a cluster.
+    The following calls need a running cluster.
 
     >>> index.create(shards=2, replicas=1, item_factors=np.eye(4))  # doctest: +SKIP
     >>> index.add(np.eye(4), ids=[10, 11, 12, 13], refresh=True)  # doctest: +SKIP
@@ -95,18 +116,19 @@ class OpenSearchIndex:
         timeout: float = 60.0,
     ) -> None:
         if not isinstance(client, OpenSearch):
-            raise TypeError(f"client is a {type(client).__name__}, but must be an opensearchpy.OpenSearch.")
+            raise TypeError(f"client must be an opensearchpy.OpenSearch, not {type(client).__name__}.")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise ValueError(
-                f"name is {name!r}, but must be a text of at most {_LONGEST_NAME} small letters, digits, '-', '_' and "
-                "'.', with a letter or digit in front."
+                f"name is {name!r}, but must be at most {_LONGEST_NAME} lower-case letters, digits, '-', '_' and '.', "
+                "starting with a letter or digit."
             )
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._schema = schema
         self._scoring = _checks.one_of(scoring, "scoring", ("auto", "shards", "client"))
         self._cluster = Cluster(client, name, _checks.number_at_least(timeout, "timeout", 0.0))
 
+    @_plainly
     def create(
         self,
         shards: int = 1,
@@ -117,27 +139,27 @@ class OpenSearchIndex:
         text_ids: bool = False,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        """Make the index. It stays empty: `add` stores items.
+        """Make an empty index; `add` stores items in it.
 
-        Returns when all copies of all shards are there, or warns if some are not.
+        The call returns when all copies of all shards are allocated, and warns if some cannot be.
 
         Parameters
         ----------
         shards : int, default 1
-            In how many parts the items are kept. A part is searched by one thread at a time, and is best kept below
-            some tens of gigabytes. Can be changed by `reindex`.
+            How many shards to split the items into. A shard is searched by one thread at a time, and should stay below
+            some tens of gigabytes. `reindex` can change it.
         replicas : int, default 1
-            How many copies there are of each shard beside the first, on other nodes. With 1, no node's loss loses an
-            item or stops a search. Each copy takes the space again, and adds to the queries a second.
+            How many further copies of each shard to keep on other nodes. With 1, the loss of a node loses no items and
+            stops no searches. Each copy takes the space again and adds search throughput. `reindex` can change it.
         item_factors : array_like of shape (n, n_factors)
-            Items, or a fair sample of some thousands, from which the schema learns its scale and axes.
+            Items, or a representative sample of some thousands, from which the schema learns its scale and axes.
         attributes : dict, or table of pandas, polars or Arrow, default None
-            Columns of items, or of some, from which names and kinds of fields are learned; None for no attributes. The
-            kinds are those of `Recommender.build`. Whole numbers become long, floats float or double, texts keyword.
+            Columns of all or some items, from which the names and types of fields are taken; None for no attributes.
+            The kinds are those of `Recommender.build`. Integers become long, floats float or double, strings keyword.
         text_ids : bool, default False
-            Whether ids of items are texts. Otherwise they are whole numbers.
+            Whether ids of items are strings. Otherwise they are integers.
         settings : dict, default None
-            Other settings of the index of OpenSearch, by name, such as {"index.refresh_interval": "5s"}.
+            Other index settings of OpenSearch by name, such as {"index.refresh_interval": "5s"}.
         """
         n_shards = _checks.whole_number(shards, "shards", 1, _MOST_SHARDS)
         n_replicas = _checks.whole_number(replicas, "replicas", 0)
@@ -147,14 +169,15 @@ class OpenSearchIndex:
         columns = _columns(attributes)
         sparse_map = SparseMap(self._schema or DEFAULT_SCHEMA).fit(factors)
         layout = Layout(sparse_map, columns, bool(text_ids), on_shards=False)
-        layout.meta()  # refuses what cannot be kept
+        layout.meta()  # refuses a layout that is too large
         if self._cluster.find() is not None:
-            raise ValueError(f"there is an index {self.name!r} already; search it, reindex() it, or drop() it first.")
+            raise ValueError(f"the index {self.name!r} already exists; use it, reindex() it, or drop() it first.")
         layout = Layout(sparse_map, columns, bool(text_ids), on_shards=self._has_plugin())
         place = reindexing.create(self._cluster, layout, n_shards, n_replicas, settings or {}, visible=True)
         self._cluster.forget()
         self._wait_for_copies(place)
 
+    @_plainly
     def add(
         self,
         item_factors: ArrayLike,
@@ -164,24 +187,24 @@ class OpenSearchIndex:
         refresh: bool = False,
         progress: bool | None = None,
     ) -> WriteReport:
-        """Store items. One that is there already is replaced.
+        """Add items; an item that already exists is replaced.
 
-        Items are sent in parts; a part that fails for a reason that passes is sent again. After an interruption, repeat
-        the call.
+        Items are sent in batches. A batch that fails for a temporary reason is sent again. After an interruption,
+        repeat the call.
 
         Parameters
         ----------
         item_factors : array_like of shape (n, n_factors)
             Finite numbers.
         ids : array_like of shape (n,)
-            Different whole numbers or texts, as the index has them. Texts have 1 to 512 bytes.
+            Unique integers or strings, of the kind that the index has. Strings have 1 to 512 bytes.
         attributes : dict, or table of pandas, polars or Arrow, default None
-            Columns with a value for each item; needed if the index has attributes.
+            Columns with a value for each item; required if the index has attributes.
         refresh : bool, default False
-            Whether searches are to see the items when this returns. Otherwise they do within a second, unless
-            "index.refresh_interval" says otherwise. Costs time, so refresh after many items.
+            Whether searches must find the items as soon as the call returns. Otherwise they do within a second, unless
+            "index.refresh_interval" says otherwise. A refresh takes time, so do it once after many items.
         progress : bool, default None
-            Whether to show a bar on stderr; None shows one if it is a terminal.
+            Whether to show a progress bar on stderr; None shows it in a terminal.
 
         Returns
         -------
@@ -199,6 +222,7 @@ class OpenSearchIndex:
         values = _values(attributes, len(factors), layout, needed=True)
         return self._write(Addition(texts_of(checked, layout), factors, values), checked, refresh, progress)
 
+    @_plainly
     def update(
         self,
         item_factors: ArrayLike | None,
@@ -208,14 +232,14 @@ class OpenSearchIndex:
         refresh: bool = False,
         progress: bool | None = None,
     ) -> WriteReport:
-        """Give items that are there other factors, other attributes, or both.
+        """Change the factors or attributes of existing items, or both.
 
         Parameters
         ----------
         item_factors : array_like of shape (n, n_factors), or None
-            Finite numbers; None leaves them as they are.
+            Finite numbers; None leaves the factors as they are.
         ids : array_like of shape (n,)
-            Different ids. Those that are not in the index fail, and the others are written.
+            Unique ids. Ids that are not in the index fail; the others are written.
         attributes : dict, or table of pandas, polars or Arrow, default None
             All columns, with a value for each item; None leaves them as they are.
         refresh, progress
@@ -239,13 +263,14 @@ class OpenSearchIndex:
         values = _values(attributes, len(checked), layout, needed=False)
         return self._write(Replacement(texts_of(checked, layout), factors, values), checked, refresh, progress)
 
+    @_plainly
     def remove(self, ids: ArrayLike, *, refresh: bool = False, progress: bool | None = None) -> WriteReport:
         """Remove items.
 
         Parameters
         ----------
         ids : array_like of shape (n,)
-            Different ids. The report names those that were not there.
+            Unique ids. The report names those that were not in the index.
         refresh, progress
             As for `add`.
 
@@ -263,6 +288,7 @@ class OpenSearchIndex:
         checked = item_ids(ids, None, layout)
         return self._write(Removal(texts_of(checked, layout)), checked, refresh, progress)
 
+    @_plainly
     def search(
         self,
         queries: ArrayLike,
@@ -277,29 +303,30 @@ class OpenSearchIndex:
     ) -> SearchResult:
         """Find each query's top k items by inner product.
 
-        Queries are sent a hundred at a time. Where slots find fewer than k items, all items that may answer are scored;
-        so they are where at most 256, or `budget`, may answer by `allow` or `where`.
+        Queries are sent a hundred at a time. All items that pass the filters are scored if slots find fewer than k
+        items, or if `allow` or `where` leave at most `budget` items, or 256 if that is more.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, n_factors) or (n_factors,)
             User factors.
         k : int, default 10
-            How many items to return, from 1 to 10,000. Where there are fewer: id -1 (None for text ids) and score -inf.
+            How many items to return, from 1 to 10,000. If there are fewer, the rest have id -1 (None for text ids) and
+            score -inf.
         budget : int, default None
-            How many items are scored for a query, on all shards together; at least k are. More finds more of the true
-            top k and takes longer. None is 40 for each of the k. At most 10,000 a shard.
+            How many items to score per query, over all shards; at least k. More finds more of the true top k and takes
+            longer. None is 40 * k. The limit is 10,000 per shard.
         max_slots : int, default None
-            How many of a query's slots are used, those with the largest values. More rank items better and take longer.
-            None is 24, and 1,000 are the most.
+            How many of a query's slots to use, largest values first. More rank items better and take longer. None is
+            24; the limit is 1,000.
         exact : bool, default False
-            Score all items that may answer, which takes time in proportion to their number.
+            Score all items that pass the filters, which takes time in proportion to their number.
         exclude : ids, list of n_queries sequences of ids, or (matrix, column_ids), default None
-            Items that are no answer, such as those a user has seen. A flat sequence of ids is for all queries; a list
-            of sequences has one for each. A SciPy sparse matrix or a mask of bool comes with the ids of its columns.
-            Unknown ids are passed over.
-        allow : the same forms, default None
-            The only items that may be answers.
+            Items that must not be returned, such as those a user has seen. A flat sequence of ids applies to all
+            queries; a list of sequences has one per query. A SciPy sparse matrix or a bool mask needs the ids of its
+            columns. Unknown ids are ignored.
+        allow : ids, list of n_queries sequences of ids, or (matrix, column_ids), default None
+            The only items that may be returned.
         where : dict, default None
             A condition on attributes, as for `Recommender.recommend`; the engine evaluates it.
 
@@ -307,8 +334,8 @@ class OpenSearchIndex:
         -------
         found : SearchResult
             ids, scores, n_scored, certified; unpacks as ids, scores. Scores are inner products in float32, computed as
-            `Index` does. Higher scores first; among equal ones, the smaller id. `n_scored` is how many items were
-            scored at most. Nothing is certified. To a query of zeros any items answer, with a score of 0.
+            in `Index`. They descend; among equal scores, the smaller id comes first. `n_scored` is an upper bound on
+            the number of items scored. No result is certified. A query of zeros returns arbitrary items with score 0.
         """
         place = self._place()
         layout = place.layout
@@ -324,7 +351,7 @@ class OpenSearchIndex:
         chosen = usual if budget is None else _checks.whole_number(budget, "budget", 1, most)
         slots = MAX_SLOTS if max_slots is None else _checks.whole_number(max_slots, "max_slots", 1, _MOST_SLOTS)
         if where is not None:
-            filter_of(where, layout.columns)  # has the sentences
+            filter_of(where, layout.columns)  # refuses a bad condition before any request
         found = Search(
             self._cluster,
             asked,
@@ -339,6 +366,7 @@ class OpenSearchIndex:
         ).answered(exact=bool(exact))
         return SearchResult(*(array[0] for array in found.arrays().values())) if single else found
 
+    @_plainly
     def reindex(
         self,
         *,
@@ -350,34 +378,34 @@ class OpenSearchIndex:
         restart: bool = False,
         progress: bool | None = None,
     ) -> None:
-        """Fit the index anew, or change its schema or shards, while searches and changes go on.
+        """Refit the index, or change its schema, shards or replicas, while searches and writes continue.
 
-        Items are copied to another index of OpenSearch, which then takes the first one's place; that takes the space
-        twice for a while. Items that change meanwhile are copied again. At the end, changes wait for a moment; none is
-        lost. If it fails or is interrupted, the index is as it was.
+        Items are copied to a new OpenSearch index, which then replaces the old one; this takes twice the space for a
+        while. Items that change meanwhile are copied again. Writes wait briefly at the end, and none is lost. If the
+        call fails or is interrupted, the index stays as it was.
 
         Parameters
         ----------
         schema : Schema, default None
-            How factors become sparse vectors from now on; None keeps the schema.
+            The new schema; None keeps the current one.
         item_factors : array_like of shape (n, n_factors), default None
             Items, or a sample, from which the schema learns its scale and axes; None takes up to 50,000 from the index.
         shards, replicas : int, default None
-            As for `create`; None keeps their number.
+            As for `create`; None keeps the current number.
         settings : dict, default None
-            Other settings of the new index of OpenSearch; those of the old one are not taken over.
+            Other settings of the new OpenSearch index; those of the old one are not copied.
         restart : bool, default False
-            Whether to drop what an earlier call has left that was killed, and begin anew. Without it, a call is refused
-            while another may be under way.
+            Whether to discard what a killed call has left behind, and start again. Without it, the call is refused
+            while another may be running.
         progress : bool, default None
-            Whether to show a bar on stderr; None shows one if it is a terminal.
+            Whether to show a progress bar on stderr; None shows it in a terminal.
         """
         n_shards = None if shards is None else _checks.whole_number(shards, "shards", 1, _MOST_SHARDS)
         n_replicas = None if replicas is None else _checks.whole_number(replicas, "replicas", 0)
         _checks.true_or_false(restart, "restart")
         _check_settings(settings)
         if schema is not None and not isinstance(schema, Schema):
-            raise TypeError(f"schema is a {type(schema).__name__}, but must be a tessella.Schema.")
+            raise TypeError(f"schema must be a tessella.Schema, not {type(schema).__name__}.")
         self._cluster.forget()
         old = self._place()
         factors = None if item_factors is None else _item_factors(item_factors, old.layout.n_factors)
@@ -386,6 +414,8 @@ class OpenSearchIndex:
             old = self._place()
         elif old.journal is not None:
             raise reindexing.under_way(self._cluster)
+        if old.blocks:
+            raise ValueError(f"the index {self.name!r} has the setting {old.blocks[0]}; take it back to reindex.")
 
         def make() -> Place:
             wanted = old.layout.schema if schema is None else schema
@@ -403,13 +433,15 @@ class OpenSearchIndex:
         with bar(self.stats().n_items, "Copying", shown=progress) as moved:
             reindexing.reindex(self._cluster, old, make, moved)
 
+    @_plainly
     def refresh(self) -> None:
-        """Let searches see all that was written so far."""
+        """Make everything written so far visible to searches."""
         client = self._cluster.client
         self._cluster.at_place(lambda place: client.indices.refresh(index=place.index))
 
+    @_plainly
     def stats(self) -> Stats:
-        """How many items there are, how much space they take, and how the cluster fares."""
+        """Return the number of items, their size on disk, and the health of the index."""
         client = self._cluster.client
 
         def ask(place: Place) -> Stats:
@@ -431,6 +463,7 @@ class OpenSearchIndex:
         self._cluster.forget()
         return self._cluster.at_place(ask)
 
+    @_plainly
     def drop(self) -> None:
         """Delete the index with all its items."""
         self._place()
@@ -439,7 +472,7 @@ class OpenSearchIndex:
 
     @property
     def name(self) -> str:
-        """The alias that leads to the items."""
+        """The alias of the index."""
         return self._cluster.name
 
     @property
@@ -455,15 +488,16 @@ class OpenSearchIndex:
     def __repr__(self) -> str:
         return f"OpenSearchIndex({self.name!r})"
 
+    @_plainly
     def _place(self) -> Place:
-        """Where the items are; when that is first asked, the schema that was given must be that of the index."""
+        """Return where the items are; on first use, check that a given schema is that of the index."""
         place = self._cluster.place()
         given, self._schema = self._schema, None
         if given is not None and given != place.layout.schema:
             self._schema = given
             raise ValueError(
-                f"the index {self.name!r} has the schema {place.layout.schema}, but {given} was given; leave it out, "
-                "or change it with reindex(schema=)."
+                f"the index {self.name!r} has the schema {place.layout.schema}, but {given} was passed; leave it out, "
+                "or change the schema with reindex(schema=)."
             )
         return place
 
@@ -476,7 +510,7 @@ class OpenSearchIndex:
         return report
 
     def _has_plugin(self) -> bool:
-        """Whether all nodes have the k-NN plugin; without it, scores are computed by clients."""
+        """Return whether all nodes have the k-NN plugin; without it, clients compute the scores."""
         client = self._cluster.client
         listed = self._cluster.patiently(lambda: client.cat.plugins(params={"format": "json", "h": "name,component"}))
         nodes = self._cluster.patiently(lambda: client.cat.nodes(params={"format": "json", "h": "name"}))
@@ -486,21 +520,21 @@ class OpenSearchIndex:
     def _on_shards(self, layout: Layout) -> bool:
         if self._scoring == "shards" and not layout.on_shards:
             raise ValueError(
-                "scoring is 'shards', but the index was made without the k-NN plugin of OpenSearch; install it and "
+                "scoring is 'shards', but the index was made without OpenSearch's k-NN plugin; install it and "
                 "reindex(), or pass scoring='client'."
             )
         return layout.on_shards and self._scoring != "client"
 
     def _wait_for_copies(self, place: Place) -> None:
-        """Wait for all copies of all shards: an item of which there is one copy is lost with its node."""
+        """Wait for all copies of all shards, because an item with a single copy is lost with its node."""
         said = self._cluster.patiently(lambda: self._cluster.client.cluster.health(index=place.index))
         too_few = said["number_of_data_nodes"] <= place.n_replicas
         answer = said if too_few else self._cluster.health(place.index, "green")
         if answer["status"] != "green":
             warnings.warn(
                 f"the index {self.name!r} is {answer['status']}: {answer['unassigned_shards']} of its "
-                f"{place.n_shards * (1 + place.n_replicas)} shards and copies have no node; with fewer nodes than "
-                "copies of a shard, pass fewer replicas.",
+                f"{place.n_shards * (1 + place.n_replicas)} shard copies have no node; use fewer replicas, or as many "
+                "nodes as copies of a shard.",
                 UserWarning,
                 stacklevel=levels_to_the_caller(),
             )
@@ -513,34 +547,32 @@ def _item_factors(given: ArrayLike, n_factors: int | None = None) -> NDArray[np.
 
 
 def _columns(attributes: Any) -> Attributes:
-    """Names and kinds of the columns that a caller passed, in attributes of one item that is made up."""
+    """Return a template with the names and kinds of the columns that a caller passed."""
     if attributes is None:
         return Attributes({}, 1)
     named = dict(named_columns(attributes, "attributes"))
     fields.check_names(named)
     n = next((len(column) for column in named.values() if hasattr(column, "__len__")), 1)
     if not n:
-        raise ValueError("attributes has 0 rows, but at least 1 is needed to learn the kinds of columns from.")
+        raise ValueError("attributes has 0 rows, but at least 1 is needed to learn the types of the columns.")
     return fields.of_description(fields.described(Attributes.of(attributes, n)))
 
 
 def _values(attributes: Any, n: int, layout: Layout, *, needed: bool) -> list[fields.Values] | None:
-    """The attributes that a caller passed, item by item."""
+    """Return the attributes that a caller passed, one by one."""
     names = layout.columns.names
     if attributes is None:
         if needed and names:
             raise ValueError(
-                f"attributes are missing, but items in the index have {', '.join(names)}; pass columns with None where "
-                "nothing is known."
+                f"attributes are missing, but items in the index have {', '.join(names)}; pass these columns, with "
+                "None for unknown values."
             )
         return None
     if not names:
-        raise ValueError(
-            "attributes were passed, but the index was made without any; make it with create(attributes=)."
-        )
+        raise ValueError("attributes were passed, but the index has none; make one that does with create(attributes=).")
     return fields.read(attributes, n, layout.columns)
 
 
 def _check_settings(settings: object) -> None:
     if settings is not None and not isinstance(settings, dict):
-        raise TypeError(f"settings is a {type(settings).__name__}, but must be a dict.")
+        raise TypeError(f"settings must be a dict, not {type(settings).__name__}.")

@@ -1,7 +1,7 @@
-"""Journal: which items change while they are being copied to another index.
+"""Journal: records which items change while they are copied to another index.
 
-During a `reindex`, every writer notes the ids it is about to change, in an index beside the one it writes to, and says
-when it has changed them. Who copies looks up what has become of them, so that no change is lost.
+During a `reindex`, every writer notes the ids that it is about to change in a separate index, and marks the note when
+it has changed them. The process that copies then copies these items again, so that no change is lost.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ MAPPING: dict[str, Any] = {
 
 @contextlib.contextmanager
 def noted(client: OpenSearch, place: Place, ids: list[str]) -> Iterator[None]:
-    """Note that items are about to change, and afterwards that they have; nothing to do if no one copies them."""
+    """Note that items are about to change, and afterwards that they have; without a reindex, do nothing."""
     if place.journal is None:
         yield
         return
     alias = {"require_alias": "true"}
     note = client.index(index=place.journal, body={"ids": ids, "done": False}, params=alias)
     yield
-    with contextlib.suppress(TransportError):  # a note that stays open is looked at in the end
+    with contextlib.suppress(TransportError):  # a note that stays open is processed at the end
         client.update(index=place.journal, id=note["_id"], body={"doc": {"done": True}}, params=alias)

@@ -1,7 +1,7 @@
-"""Layout: how items are mapped and which fields they have; and where in a cluster they are at the moment.
+"""Layout: how items are mapped and which fields they have, and where in a cluster they are.
 
-An index of ours is an alias. Behind it stands one index of OpenSearch, whose layout never changes: what was fitted is
-in its mapping, so that every client maps alike. `reindex` puts another index behind the alias.
+An `OpenSearchIndex` is an alias of one OpenSearch index, whose layout never changes. The fitted schema is stored in the
+index's mapping, so that every client maps items in the same way. `reindex` points the alias to another index.
 """
 
 import base64
@@ -22,9 +22,9 @@ from tessella.opensearch import fields
 from tessella.opensearch.fields import OWN
 from tessella.recommend.attributes import Attributes
 
-FACTOR, VECTOR, SLOTS = "factor", "vector", "slots"  # fields of ours
-LARGEST_META = 4 * 2**20  # bytes of the cluster's state, which every node holds
-LARGEST_NORM = 1e19  # so that products stay within float32, whatever is added up where
+FACTOR, VECTOR, SLOTS = "factor", "vector", "slots"  # tessella's own fields
+LARGEST_META = 4 * 2**20  # bytes in the cluster state, which every node holds
+LARGEST_NORM = 1e19  # so that products stay within float32, in any order of summation
 _FORMAT = 1
 _USUAL_WINDOW = 10_000
 
@@ -34,13 +34,13 @@ class Layout:
     """How items are mapped, and which fields their documents have."""
 
     sparse_map: SparseMap
-    columns: Attributes  # of one item that is made up
+    columns: Attributes  # a template: the attributes of one made-up item
     text_ids: bool
     on_shards: bool  # whether documents hold vectors that the k-NN plugin can score
 
     @property
     def n_factors(self) -> int:
-        """Coordinates of a factor."""
+        """How many coordinates a factor has."""
         return self.sparse_map.n_features_in_
 
     @property
@@ -59,18 +59,18 @@ class Layout:
         return self.sparse_map._mapper(self.schema, self.n_factors, thresholded=False)
 
     def fits(self, other: Self) -> bool:
-        """Whether items of another layout can be stored in this one, mapped anew."""
+        """Return whether items of another layout can be mapped again and stored in this one."""
         mine, theirs = ((one.n_factors, one.text_ids, fields.described(one.columns)) for one in (self, other))
         return mine == theirs
 
     def mapping(self) -> dict[str, Any]:
-        """The mapping of the index, which remembers the layout."""
+        """Return the mapping of the index, which includes the layout itself."""
         columns, own = fields.properties(self.columns)
         own[FACTOR] = {"type": "binary"}
         own[SLOTS] = {"type": "rank_features"}
         if self.on_shards:
             own[VECTOR] = {"type": "knn_vector", "dimension": self.n_factors}
-        # Slots and vectors are made of factors again where they are needed, so no document keeps their text.
+        # Slots and vectors can be computed from the factors again, so documents do not keep their source.
         return {
             "dynamic": "strict",
             "_meta": {OWN: self.meta()},
@@ -79,7 +79,7 @@ class Layout:
         }
 
     def meta(self) -> dict[str, Any]:
-        """All there is to remember, as JSON has it."""
+        """Return the layout as JSON values."""
         rotation = self.sparse_map.rotation_ if isinstance(self.schema.rotation, str) else None
         facts = {
             "format": _FORMAT,
@@ -94,14 +94,14 @@ class Layout:
         size = len(json.dumps(facts))
         if size > LARGEST_META:
             raise ValueError(
-                f"the schema and what it learned take {size:,} bytes, but at most {LARGEST_META:,} are kept in the "
-                "state of a cluster; use fewer coordinates, or a schema without principal axes."
+                f"the fitted schema takes {size:,} bytes, but the limit in the cluster state is {LARGEST_META:,}; use "
+                "fewer coordinates, or a schema without principal axes."
             )
         return facts
 
     @classmethod
     def from_meta(cls, facts: dict[str, Any]) -> Self:
-        """The layout that `meta` wrote."""
+        """Read the layout that `meta` wrote."""
         if facts.get("format") != _FORMAT:
             raise ValueError(f"its format is {facts.get('format')!r}, but this version of tessella reads {_FORMAT}")
         n_factors, schema = _checks.n_factors(facts["n_factors"]), Schema.from_json(facts["schema"])
@@ -118,25 +118,28 @@ class Layout:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the items are at the moment."""
+    """Where the items currently are."""
 
-    index: str  # of OpenSearch
+    index: str  # the name of the OpenSearch index
     write_alias: str
     n_shards: int
     n_replicas: int
-    window: int  # how many hits a request may ask a shard for
+    window: int  # how many hits a request may ask for per shard
     layout: Layout
+    blocks: tuple[str, ...] = ()  # settings that keep requests off
 
     @classmethod
     def of(cls, name: str, found: dict[str, Any]) -> Self:
-        """What OpenSearch says of the alias `name`."""
+        """Read the description of the alias `name` that OpenSearch returned."""
+        if len(found) > 1:
+            raise ValueError(f"{name!r} is an alias of {len(found)} indexes, but must lead to one.")
         try:
             ((index, facts),) = found.items()
             (write_alias,) = (alias for alias in facts["aliases"] if alias.startswith(f"{index}-"))
             settings = facts["settings"]["index"]
             layout = Layout.from_meta(facts["mappings"]["_meta"][OWN])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the index {name!r} is none that tessella made, or is damaged ({error}).") from None
+            raise ValueError(f"the index {name!r} was not made by tessella, or is damaged ({error}).") from None
         return cls(
             index,
             write_alias,
@@ -144,6 +147,7 @@ class Place:
             int(settings["number_of_replicas"]),
             int(settings.get("max_result_window", _USUAL_WINDOW)),
             layout,
+            tuple(f"index.blocks.{kind}" for kind, is_on in settings.get("blocks", {}).items() if is_on == "true"),
         )
 
     @property
@@ -152,28 +156,28 @@ class Place:
         return journal_of(self.index) if "-journaled-" in self.write_alias else None
 
     def next_write_alias(self, *, journaled: bool) -> str:
-        """Another alias to write to, so that writers who know only the one before notice a change."""
+        """Return the next write alias; writers that still use the previous one are refused and so notice a change."""
         return write_alias(self.index, int(self.write_alias.rpartition("-")[2]) + 1, journaled=journaled)
 
 
 def index_name(name: str) -> str:
-    """A name for an index of OpenSearch behind the alias `name`, by the clock.
+    """Return a new name for the OpenSearch index behind the alias `name`, from the time.
 
-    It was never used before, so no client that remembers an index takes another for it.
+    Names are never reused, so a client that remembers an index cannot confuse it with another.
     """
     return f"{name}-{time.time_ns() // 1_000_000}"
 
 
 def index_pattern(name: str) -> "re.Pattern[str]":
-    """What the names of such indexes, and of their journals, look like."""
+    """Return a pattern for the names of such indexes and of their journals."""
     return re.compile(re.escape(name) + r"-\d{13,}(-journal-\d+)?")
 
 
 def write_alias(index: str, number: int, *, journaled: bool) -> str:
-    """The alias to write to an index by: no index of that name is ever made by accident."""
+    """Return the alias for writing to an index; writes require the alias, so none can create an index by accident."""
     return f"{index}-{'journaled' if journaled else 'write'}-{number}"
 
 
 def journal_of(index: str) -> str:
-    """The alias of the journal of an index."""
+    """Return the alias of an index's journal."""
     return f"{index}-journal"

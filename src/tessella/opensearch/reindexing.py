@@ -1,14 +1,14 @@
-"""Reindexing: the same items in another index, which takes the first one's place while both reads and writes go on.
+"""Reindexing: copies the items to a new index, which replaces the old one while reads and writes continue.
 
-1. A journal is opened beside the index, and the alias that writers use is exchanged for another. Writers who do not
-   know of it are refused, ask again, and note what they change from then on. Writes are blocked for a moment, until
-   those under way have ended.
+1. A journal is opened beside the index, and the write alias is replaced by another. Writers that still use the old one
+   are refused, ask the cluster again, and record their changes from then on. Writes are blocked briefly, until those
+   in progress have ended.
 2. All items are copied as they are now, mapped by the new schema.
 3. Items that the journal names are copied again, or deleted, until few are left.
-4. Writes are blocked, the rest of the journal is worked off, and the alias is moved to the new index in one step.
-   Writers that were blocked find the new index and go on. The old one is deleted.
+4. Writes are blocked, the rest of the journal is processed, and the alias is moved to the new index in one step.
+   Blocked writers find the new index and continue. The old index is deleted.
 
-Searches go on throughout: in the old index, and once that is gone, in the new one.
+Searches continue throughout: in the old index, and once that is gone, in the new one.
 """
 
 import contextlib
@@ -29,21 +29,21 @@ from tessella.opensearch.fields import OWN
 from tessella.opensearch.layout import Layout, Place, index_name, index_pattern, journal_of, write_alias
 from tessella.opensearch.writing import MOST_DOCUMENTS, Change, Operation, write
 
-SAMPLED = 50_000  # items to learn from, at most
-_FEW_NOTES = 5  # that may be left when writes are blocked
-_MOST_ROUNDS = 20
+SAMPLED = 50_000  # items to fit the schema on, at most
+_FEW_NOTES = 5  # notes that may be left when writes are blocked
+_MOST_ROUNDS = 20  # of catching up, before writes are blocked anyway
 _QUIET = {"refresh_interval": "-1"}  # while items are copied
 
 
 @dataclass(frozen=True)
 class _Copy(Change):
-    """Documents of another index, mapped anew; those that are no longer there are deleted."""
+    """Documents of another index, mapped by the new schema; documents that no longer exist are deleted."""
 
     found: list[dict[str, Any]]
     layout: Layout
 
     def operations(self, cluster: Cluster, place: Place, which: list[int]) -> list[Operation | None]:  # noqa: ARG002
-        """A document, or a deletion, for each."""
+        """Return a document or a deletion for each item."""
         made: list[Operation | None] = [Operation(self.ids[at]) for at in which]
         there = [number for number, at in enumerate(which) if self.found[at].get("found", True)]
         if there:
@@ -56,7 +56,7 @@ class _Copy(Change):
 
 
 def own_indexes(cluster: Cluster) -> list[str]:
-    """The indexes of OpenSearch that were made for the alias: that behind it, and what others have left."""
+    """Return all OpenSearch indexes made for the alias: the current one, and what earlier calls left behind."""
     pattern = index_pattern(cluster.name)
     found = cluster.patiently(lambda: cluster.client.indices.get(index=f"{cluster.name}-*"))
     return [
@@ -67,7 +67,7 @@ def own_indexes(cluster: Cluster) -> list[str]:
 
 
 def drop(cluster: Cluster, indexes: list[str]) -> None:
-    """Delete indexes of OpenSearch, if they are there."""
+    """Delete OpenSearch indexes, if they exist."""
     gone = {"ignore_unavailable": "true"}
     for index in indexes:
         cluster.patiently(partial(cluster.client.indices.delete, index=index, params=gone))
@@ -82,7 +82,7 @@ def create(
     *,
     visible: bool,
 ) -> Place:
-    """Make an index of OpenSearch, which the alias for searches leads to, or not yet."""
+    """Make an OpenSearch index; if `visible`, the alias points to it."""
     index = index_name(cluster.name)
     alias = write_alias(index, 0, journaled=False)
     body = {
@@ -96,7 +96,7 @@ def create(
 
 
 def sample(cluster: Cluster, place: Place) -> NDArray[np.float32]:
-    """Factors of items of an index: of all, or of some that are drawn at random."""
+    """Return the factors of all items of an index, or of a random sample."""
     cluster.patiently(lambda: cluster.client.indices.refresh(index=place.index))
     total = cluster.patiently(lambda: cluster.client.count(index=place.index))["count"]
     query: dict[str, Any] = ALL
@@ -108,12 +108,12 @@ def sample(cluster: Cluster, place: Place) -> NDArray[np.float32]:
         for hits in cluster.scan(place.index, query, MOST_DOCUMENTS)
     ]
     if not pages:
-        raise ValueError(f"the index {cluster.name!r} holds no items, but at least 1 is needed to fit; add some first.")
+        raise ValueError(f"the index {cluster.name!r} has 0 items, but fitting needs at least 1; add some first.")
     return np.concatenate(pages)
 
 
 def reindex(cluster: Cluster, old: Place, make: Callable[[], Place], moved: Callable[[int], None]) -> None:
-    """Put the index that `make` makes in the place of another; if that fails, all is as it was."""
+    """Replace an index by the one that `make` returns; if this fails, restore the former state."""
     client = cluster.client
     _make_journal(cluster, old)
     try:
@@ -134,35 +134,35 @@ def reindex(cluster: Cluster, old: Place, make: Callable[[], Place], moved: Call
     except BaseException:
         abandon(cluster)
         raise
-    abandon(cluster)  # which drops the old index and the journal
+    abandon(cluster)  # drops the old index and the journal
 
 
 def abandon(cluster: Cluster) -> None:
-    """Undo what a reindex has left that did not come to its end; whichever index the alias leads to stays."""
+    """Clean up after a reindex, finished or not; the index that the alias points to stays."""
     place = cluster.find()
     if place is None:
         return
     if place.journal is not None:
+        cluster.patiently(lambda: _unblock(cluster, place.index))  # while the journal says that the block is ours
         actions = [
             {"remove": {"index": place.index, "alias": place.write_alias}},
             {"add": {"index": place.index, "alias": place.next_write_alias(journaled=False)}},
         ]
         cluster.patiently(lambda: cluster.client.indices.update_aliases(body={"actions": actions}))
-    cluster.patiently(lambda: _unblock(cluster, place.index))
     drop(cluster, [index for index in own_indexes(cluster) if index != place.index])
     cluster.forget()
 
 
 def under_way(cluster: Cluster) -> ValueError:
-    """What is said to a reindex where there is one already."""
+    """Return the error for a reindex that is started while another may be running."""
     return ValueError(
-        f"a reindex of {cluster.name!r} is under way, or was killed; if no process is at it any more, pass "
+        f"a reindex of {cluster.name!r} is running, or was killed; if no process is running it any more, pass "
         "restart=True."
     )
 
 
 def _make_journal(cluster: Cluster, old: Place) -> None:
-    """Make the journal of an index, which there can be only one of."""
+    """Make the journal of an index; there can be only one."""
     body = {
         "settings": {"index.number_of_shards": 1, "index.number_of_replicas": old.n_replicas},
         "mappings": journal.MAPPING,
@@ -177,7 +177,7 @@ def _make_journal(cluster: Cluster, old: Place) -> None:
 
 
 def _journaled(cluster: Cluster, old: Place) -> Place:
-    """Let writers note what they change, and wait for those under way who do not."""
+    """Make writers record their changes, and wait for writes in progress that are not recorded."""
     actions = [
         {"remove": {"index": old.index, "alias": old.write_alias}},
         {"add": {"index": old.index, "alias": old.next_write_alias(journaled=True)}},
@@ -191,7 +191,7 @@ def _journaled(cluster: Cluster, old: Place) -> Place:
 
 @contextlib.contextmanager
 def _writes_blocked(cluster: Cluster, index: str) -> Iterator[None]:
-    """No write is under way once this is entered, and none begins until it is left."""
+    """Block writes within the block, after those in progress have ended."""
     answer = cluster.client.indices.add_block(index=index, block="write")
     if not answer["shards_acknowledged"]:
         _unblock(cluster, index)
@@ -216,16 +216,16 @@ def _copy(cluster: Cluster, old: Place, target: Cluster, new: Place, moved: Call
 
 
 def _catch_up(cluster: Cluster, old: Place, target: Cluster, new: Place) -> None:
-    """Copy what has changed, until little is left to do when writes are blocked."""
+    """Copy changed items until few are left to copy while writes are blocked."""
     for _ in range(_MOST_ROUNDS):
         if _work_off(cluster, old, target, new, all_notes=False) <= _FEW_NOTES:
             return
 
 
 def _work_off(cluster: Cluster, old: Place, target: Cluster, new: Place, *, all_notes: bool) -> int:
-    """Copy or delete the items that notes name, and drop the notes; how many there were.
+    """Copy or delete the items that notes name, delete the notes, and return how many there were.
 
-    A note that is not done yet may be of a change that is still to come, so it waits until no write is under way.
+    A note that is not marked as done may announce a change that is still to come, so it waits until writes are blocked.
     """
     client, alias = cluster.client, journal_of(old.index)
     client.indices.refresh(index=alias)
@@ -242,15 +242,17 @@ def _work_off(cluster: Cluster, old: Place, target: Cluster, new: Place, *, all_
 
 
 def _wait_for_copies(cluster: Cluster, old: Place, new: Place) -> None:
-    """Wait until the new index is as safe as the old one."""
+    """Wait until the new index is as healthy as the old one."""
     wanted = cluster.client.cluster.health(index=old.index)["status"]
     answer = cluster.health(new.index, wanted)
     if answer["timed_out"]:
-        raise RuntimeError(f"the new index is {answer['status']}, but the old one is {wanted}; nothing was changed.")
+        raise RuntimeError(
+            f"the new index is {answer['status']}, but the old one is {wanted}; the old one stays in use."
+        )
 
 
 def _swap(cluster: Cluster, old: Place, new: Place) -> None:
-    """Move the alias in one step, which fails as a whole if either index is gone."""
+    """Move the alias atomically; this fails as a whole if either index is gone."""
     actions = [
         {"remove": {"index": old.index, "alias": cluster.name}},
         {"remove": {"index": old.index, "alias": old.write_alias}},

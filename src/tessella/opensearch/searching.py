@@ -1,8 +1,8 @@
-"""Searching: how queries are answered by a cluster.
+"""Searching: answers queries through a cluster.
 
-A query is first answered by slots: each shard ranks items by partial products over shared slots, scores its best ones
-by their inner product, and returns the best of these. Where that finds fewer than k items, or where few may answer, all
-items that may answer are scored. What comes back is scored again here, by the arithmetic of an index in this process.
+A query is first searched by slots: each shard ranks items by partial products over shared slots, scores its best items
+by inner product, and returns the best of these. If that finds fewer than k items, or if few items pass the filters, all
+items that pass are scored. This process scores the hits again, with the same arithmetic as `Index`.
 """
 
 import json
@@ -26,9 +26,9 @@ from tessella.opensearch.patience import refused
 from tessella.results import SearchResult
 
 QUERIES_AT_ONCE = 100
-_EXACT_AT_ONCE = 10  # queries that read all items
-_HITS_AT_ONCE = 20_000  # so that a response takes little memory
-_BYTES_AT_ONCE = 8 * 2**20  # of a request
+_EXACT_AT_ONCE = 10  # queries per request that score all items
+_HITS_AT_ONCE = 20_000  # hits per response, to bound its memory
+_BYTES_AT_ONCE = 8 * 2**20  # of ids per request
 _PAGE = 2000
 
 Hits: TypeAlias = list[dict[str, Any]]
@@ -37,22 +37,22 @@ Hits: TypeAlias = list[dict[str, Any]]
 class Best(NamedTuple):
     """The best items of a query so far, best first."""
 
-    ids: NDArray[Any]  # int64, or texts as objects
+    ids: NDArray[Any]  # int64, or strings as objects
     scores: NDArray[np.float32]
 
     def first(self, k: int) -> "Best":
-        """The best k; among equal scores, the smallest ids."""
+        """Return the best k; among equal scores, the smallest ids."""
         order = np.lexsort((self.ids, -self.scores))[:k]
         return Best(self.ids[order], self.scores[order])
 
     def joined(self, other: "Best") -> "Best":
-        """These and others."""
+        """Return these and others together."""
         return Best(np.concatenate([self.ids, other.ids]), np.concatenate([self.scores, other.scores]))
 
 
 @dataclass(frozen=True)
 class Search:
-    """One call of `search`: checked queries, and how they are to be answered."""
+    """One call of `search`: checked queries and options."""
 
     cluster: Cluster
     queries: NDArray[np.float32]
@@ -66,14 +66,14 @@ class Search:
     where: Any
 
     def answered(self, *, exact: bool) -> SearchResult:
-        """The answers to all queries."""
+        """Answer all queries."""
         n = len(self.queries)
         text_ids = self.cluster.place().layout.text_ids
         found = SearchResult(
             np.full((n, self.k), None, object) if text_ids else np.full((n, self.k), -1, np.int64),
             np.full((n, self.k), -np.inf, np.float32),
             np.zeros(n, np.int64),
-            np.zeros(n, np.bool_),  # items may change while they are searched, so nothing is certified
+            np.zeros(n, np.bool_),  # items may change during a search, so nothing is certified
         )
         zeros = np.flatnonzero(self.norms == 0)
         few = self._few()
@@ -93,11 +93,11 @@ class Search:
 
     @property
     def _limit(self) -> int:
-        """Where at most so many items may answer, all are scored: it costs no more than the budget."""
+        """If at most so many items pass the filters, all are scored, which costs no more than the budget."""
         return max(FEW_ALLOWED, self.budget)
 
     def _few(self) -> NDArray[np.bool_]:
-        """For each query, whether few items may answer."""
+        """Return, for each query, whether few items pass the filters."""
         n = len(self.queries)
         few = np.zeros(n, np.bool_)
         if self.allow is not None:
@@ -107,13 +107,13 @@ class Search:
         return few
 
     def _passing(self, place: Place) -> int:
-        """How many items a `where` lets through, counted up to one more than the limit."""
+        """Count the items that pass `where`, up to one more than the limit."""
         body = plain_body(restricted(self._filters(place, None), []), 0, counted=self._limit + 1)
         (answer,) = self._asked(place, [body])
         return int(answer["hits"]["total"]["value"])
 
     def _filters(self, place: Place, number: int | None) -> list[dict[str, Any]]:
-        """What items must pass to answer a query; without what is allowed, if that is None."""
+        """Return the filters for a query; for None, those without `allow`."""
         filters = [] if self.where is None else [filter_of(self.where, place.layout.columns)]
         if self.allow is not None and number is not None:
             filters.append({"ids": {"values": self.allow.of_query(number)}})
@@ -130,7 +130,7 @@ class Search:
         answers: Callable[[Place, int, dict[str, Any]], tuple[Best, int]],
         at_once: int = QUERIES_AT_ONCE,
     ) -> None:
-        """Answer some of the queries, some at a time, wherever the items are."""
+        """Answer some of the queries in several requests, wherever the items are."""
 
         def answer(part: list[int], place: Place) -> None:
             for number, given in zip(part, self._asked(place, bodies(place, part)), strict=True):
@@ -141,7 +141,7 @@ class Search:
             self.cluster.at_place(partial(answer, part))
 
     def _parts(self, numbers: list[int], most: int) -> Iterator[list[int]]:
-        """Queries for one request each, by how much is asked and how much may come back."""
+        """Split queries into requests by the size of the request and of its response."""
         each = self.k if self.on_shards else max(self.budget, self._limit)
         at_once = max(1, min(most, _HITS_AT_ONCE // each))
         part: list[int] = []
@@ -158,7 +158,7 @@ class Search:
             yield part
 
     def _asked(self, place: Place, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The answers to several searches that are sent as one request."""
+        """Send several searches as one request, and return their answers."""
         lines = "".join(f"{HEADER}\n{json.dumps(body, separators=(',', ':'))}\n" for body in bodies)
         options = {"request_timeout": REQUEST_SECONDS}
         answers = self.cluster.client.msearch(body=lines, index=place.index, params=options)["responses"]
@@ -200,19 +200,21 @@ class Search:
         return restricted(self._filters(place, number), self._excluded(number))
 
     def _scored_answers(self, place: Place, number: int, answer: dict[str, Any]) -> tuple[Best, int]:
-        """The best items among hits, and how many items were scored for them, at most."""
-        hits = [hit for hit in answer["hits"]["hits"] if hit["_score"] != 0 or not self.on_shards]  # 0: beyond a window
+        """Return the best items among the hits, and an upper bound on how many items were scored."""
+        hits = [
+            hit for hit in answer["hits"]["hits"] if hit["_score"] != 0 or not self.on_shards
+        ]  # 0: outside the rescore window
         best = self._best(place, hits, number).first(self.k)
         total = answer["hits"].get("total")
         return best, len(hits) if total is None else int(total["value"])
 
     def _zero_answers(self, place: Place, number: int, answer: dict[str, Any]) -> tuple[Best, int]:
-        """Items for a query of zeros: whichever there are."""
+        """Return arbitrary items for a query of zeros."""
         best = self._best(place, answer["hits"]["hits"], number).first(self.k)
         return best, len(best.ids)
 
     def _best(self, place: Place, hits: Hits, number: int) -> Best:
-        """Hits with their scores, computed as an index in this process would."""
+        """Return the hits with their scores, computed as `Index` computes them."""
         return Best(_ids_of(hits, place), self._products(place, hits, [number])[0])
 
     def _products(self, place: Place, hits: Hits, numbers: Sequence[int]) -> NDArray[np.float32]:
@@ -223,7 +225,7 @@ class Search:
         return products
 
     def _scan(self, numbers: NDArray[np.int64], found: SearchResult) -> None:
-        """Score all items that may answer in this process, which reads all of them."""
+        """Fetch all items that pass `where`, and score them in this process."""
         if not len(numbers):
             return
         todo = numbers.tolist()
@@ -256,6 +258,6 @@ class Search:
 
 
 def _ids_of(hits: Hits, place: Place) -> NDArray[Any]:
-    """The ids of hits, as the caller gave them."""
+    """Return the ids of hits as the caller knows them."""
     texts = [hit["_id"] for hit in hits]
     return np.array(texts, object) if place.layout.text_ids else np.array(list(map(int, texts)), np.int64)

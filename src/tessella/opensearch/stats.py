@@ -1,30 +1,30 @@
-"""Stats: how large an index in OpenSearch is, and how it fares."""
+"""Stats: the size and health of an index in OpenSearch."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a cluster says of an index.
+    """The size and health of an index.
 
     Attributes
     ----------
     index : str
-        The index of OpenSearch behind the alias.
+        The OpenSearch index behind the alias.
     health : str
         "green": every shard has all its copies. "yellow": some copies are missing. "red": some shards do not answer.
     n_items : int
-        Items that searches see.
+        Items that are visible to searches.
     n_deleted : int
-        Documents that are deleted or replaced, and not yet merged away.
+        Documents that were deleted or replaced, and are not yet merged away.
     n_shards, n_replicas : int
-        Shards, and copies of each beside the first.
+        The number of shards, and of further copies of each.
     n_bytes : int
-        Bytes on disk, without copies, as of a few seconds ago. Merging halves what was just written.
+        Bytes on disk without replicas, as of a few seconds ago. Merging later halves what was just written.
     n_bytes_with_replicas : int
-        Bytes on disk, with copies.
+        Bytes on disk with replicas.
     reindexing : bool
-        Whether a `reindex` is under way, or was interrupted.
+        Whether a `reindex` is running or was interrupted.
     """
 
     index: str
@@ -38,8 +38,8 @@ class Stats:
     reindexing: bool
 
     def __str__(self) -> str:
-        each = f", {self.n_bytes / self.n_items:,.0f} bytes an item" if self.n_items else ""
+        each = f", {self.n_bytes / self.n_items:,.0f} bytes per item" if self.n_items else ""
         return (
-            f"{self.n_items:,} items in {self.index} ({self.health}); shards: {self.n_shards}, replicas of each: "
+            f"{self.n_items:,} items in {self.index} ({self.health}); shards: {self.n_shards}, replicas: "
             f"{self.n_replicas}, {self.n_bytes / 2**20:,.1f} MiB without replicas{each}"
         )

@@ -1,8 +1,8 @@
-"""Writing: changes in bulk, repeated where that helps, and reported.
+"""Writing: sends changes in bulk, repeats them after temporary failures, and reports the outcome.
 
-Every operation can be repeated: to store a document again, or to delete it again, changes nothing. So when it is not
-known whether a request was carried out, it is sent again. An operation counts as written once OpenSearch acknowledges
-it, which it does when the primary shard and all copies in sync have it on disk.
+Every operation is idempotent: storing or deleting a document twice has the same effect as once. So if it is unknown
+whether a request was carried out, it is sent again. An operation counts as written once OpenSearch acknowledges it,
+which happens when the primary shard and all in-sync copies have it on disk.
 """
 
 import json
@@ -23,23 +23,23 @@ from tessella.opensearch.fields import Values
 from tessella.opensearch.layout import Place
 from tessella.opensearch.patience import GONE, Patience, is_gone, is_passing, passes, reason
 
-MOST_DOCUMENTS = 1000  # in a request
-_BYTES = 4 * 2**20  # of a request, roughly
+MOST_DOCUMENTS = 1000  # documents per request
+_BYTES = 4 * 2**20  # per request, roughly
 _BYTES_PER_COORDINATE, _BYTES_PER_ITEM = 20, 500
 _CONFLICT, _NOT_FOUND = 409, 404
 
 
 class WriteReport(NamedTuple):
-    """What a change did.
+    """The result of a change.
 
     Attributes
     ----------
     n_written : int
-        Items that OpenSearch has acknowledged.
+        Items whose change OpenSearch has acknowledged.
     missing : tuple of ids
-        Items to be removed that were not there.
+        Items to remove that were not in the index.
     n_repeated : int
-        Operations that were sent more than once, for a node was away or busy.
+        Operations that were sent again, because a node was lost or busy.
     """
 
     n_written: int
@@ -55,10 +55,10 @@ class WriteError(RuntimeError):
     report : WriteReport
         What was written.
     failed : dict of id to str
-        Why each item that was tried was not written. Where it is not known whether a request was carried out, an item
-        may have been written all the same.
+        The items that were tried and failed, and why. If it is unknown whether a request was carried out, its items
+        may have been written after all.
     n_untried : int
-        Items after these that were not tried. To repeat the call is always safe.
+        How many further items were not tried. Repeating the call is always safe.
     """
 
     def __init__(self, report: WriteReport, failed: dict[int | str, str], n_untried: int) -> None:
@@ -66,20 +66,20 @@ class WriteError(RuntimeError):
         n_all = report.n_written + len(report.missing) + len(failed) + n_untried
         (first, why), *_ = failed.items()
         super().__init__(
-            f"{len(failed) + n_untried:,} of {n_all:,} items were not written, {first!r} for one: {why}. To repeat the "
-            "call is safe."
+            f"{len(failed) + n_untried:,} of {n_all:,} items were not written, among them {first!r}: {why}; it is safe "
+            "to repeat the call."
         )
 
 
 class Operation(NamedTuple):
-    """To store a document, or to delete it."""
+    """Stores or deletes a document."""
 
     id: str
-    document: str | None = None  # None deletes
-    guard: tuple[int, int] | None = None  # sequence number and primary term that the document must still have
+    document: str | None = None  # None deletes it
+    guard: tuple[int, int] | None = None  # the sequence number and primary term that the document must still have
 
     def lines(self) -> str:
-        """As bulk requests have it."""
+        """Return the operation as lines of a bulk request."""
         if self.document is None:
             return json.dumps({"delete": {"_id": self.id}}) + "\n"
         head: dict[str, Any] = {"_id": self.id}
@@ -90,24 +90,24 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True)
 class Change(ABC):
-    """What is to become of some items."""
+    """A change of some items."""
 
     ids: list[str]
 
     @abstractmethod
     def operations(self, cluster: Cluster, place: Place, which: list[int]) -> list[Operation | None]:
-        """What to do for some of the items, in a place; None for an item that is not there."""
+        """Return the operations for some of the items; None for an item that does not exist."""
 
 
 @dataclass(frozen=True)
 class Addition(Change):
-    """Items are stored, and replaced if they are there."""
+    """Stores items, replacing those that exist."""
 
     factors: NDArray[np.float32]
     values: list[Values] | None
 
     def operations(self, cluster: Cluster, place: Place, which: list[int]) -> list[Operation | None]:  # noqa: ARG002
-        """A document for each item."""
+        """Return a document for each item."""
         values = None if self.values is None else [self.values[at] for at in which]
         made = documents(place.layout, self.factors[which], values)
         return [Operation(self.ids[at], document) for at, document in zip(which, made, strict=True)]
@@ -115,16 +115,16 @@ class Addition(Change):
 
 @dataclass(frozen=True)
 class Replacement(Change):
-    """Items that are there get other factors, other attributes, or both.
+    """Changes the factors or attributes of existing items, or both.
 
-    A document is read, changed, and stored again if no one else has changed it meanwhile.
+    A document is read, changed, and stored again only if nobody else has changed it meanwhile.
     """
 
     factors: NDArray[np.float32] | None
     values: list[Values] | None
 
     def operations(self, cluster: Cluster, place: Place, which: list[int]) -> list[Operation | None]:
-        """A document for each item that is there."""
+        """Return a document for each item that exists."""
         made: list[Operation | None] = [None] * len(which)
         found = cluster.documents(place.index, [self.ids[at] for at in which])
         there = [number for number, document in enumerate(found) if document["found"]]
@@ -142,28 +142,28 @@ class Replacement(Change):
 
 @dataclass(frozen=True)
 class Removal(Change):
-    """Items are deleted."""
+    """Deletes items."""
 
     def operations(self, cluster: Cluster, place: Place, which: list[int]) -> list[Operation | None]:  # noqa: ARG002
-        """A deletion for each item."""
+        """Return a deletion for each item."""
         return [Operation(self.ids[at]) for at in which]
 
 
 @dataclass
 class _Outcome:
-    """What became of operations, by their number."""
+    """The outcome of operations, by their number."""
 
     written: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     again: dict[int, str] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-    moved: bool = False  # the items are elsewhere
+    moved: bool = False  # whether the items have moved to another index
 
 
 def write(
     cluster: Cluster, change: Change, ids: Sequence[Any], moved: Callable[[int], None] = lambda _: None
 ) -> WriteReport:
-    """Carry out a change, request by request; `moved` is told how many items are done.
+    """Carry out a change in several requests; `moved` is called with the number of items done in each.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def write(
 
 
 def _write_part(cluster: Cluster, change: Change, part: slice) -> tuple[_Outcome, int]:
-    """Carry out one request's worth of a change; what became of it, and how many operations were sent again."""
+    """Carry out one request's part of a change; return its outcome, and how many operations were sent again."""
     total, n_repeated = _Outcome(), 0
     layout = cluster.place().layout
     patience = Patience(cluster.timeout)
@@ -196,11 +196,13 @@ def _write_part(cluster: Cluster, change: Change, part: slice) -> tuple[_Outcome
     while which:
         place = cluster.place()
         if not place.layout.fits(layout):
-            raise ValueError(f"the index {cluster.name!r} was replaced by another one while items were written to it.")
+            raise ValueError(
+                f"the index {cluster.name!r} was replaced by a different one while items were written to it."
+            )
         outcome = _try(cluster, place, change, which)
         total.written += outcome.written
         total.failed |= outcome.failed
-        for at in outcome.missing:  # what is gone when it is deleted again was deleted
+        for at in outcome.missing:  # missing on a second attempt: the first one deleted it
             (total.written if at in sent else total.missing).append(at)
         if outcome.moved:
             cluster.forget()
@@ -228,12 +230,13 @@ def _try(cluster: Cluster, place: Place, change: Change, which: list[int]) -> _O
             outcome.moved = True
         elif not is_passing(error):
             raise
-        outcome.again = dict.fromkeys(which, f"{error.error}")
+        why = reason(error.info) if isinstance(error.info, dict) else str(error.error)
+        outcome.again = dict.fromkeys(which, why)
     return outcome
 
 
 def send(cluster: Cluster, alias: str, operations: dict[int, Operation], outcome: _Outcome) -> None:
-    """Send operations in one request, and sort them by what became of them."""
+    """Send operations in one request, and sort them by outcome."""
     body = "".join(operation.lines() for operation in operations.values())
     options = {"require_alias": "true", "timeout": SERVER_SECONDS, "request_timeout": REQUEST_SECONDS}
     answer = cluster.client.bulk(body=body, index=alias, params=options)
@@ -245,7 +248,7 @@ def send(cluster: Cluster, alias: str, operations: dict[int, Operation], outcome
         elif error["type"] == GONE:
             outcome.moved = True
             outcome.again[at] = reason(error)
-        elif status == _CONFLICT or passes(status, error["type"]):
+        elif status == _CONFLICT or passes(status, error):
             outcome.again[at] = reason(error)
         else:
             outcome.failed[at] = reason(error)

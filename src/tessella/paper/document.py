@@ -1,53 +1,72 @@
-"""What a run found, in words and tables: the report and docs/paper.md say the same."""
+"""The results of a run in words and tables, for the HTML report and docs/paper/measured.md alike."""
 
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tessella.paper.claims import at_target, best_baseline, claims, goals, interval_words
+from tessella.paper.claims import (
+    MINIMAL_LOSS,
+    Claim,
+    at_target,
+    best_baseline,
+    claims,
+    goals,
+    headlines,
+    interval_words,
+)
 from tessella.paper.final_lists import NAMES
 from tessella.paper.frontiers import BUDGETS
 from tessella.paper.methods import BASELINES, METHODS, WEIGHTED_THRESHOLD
 
+PAPER = (
+    "Bhowmik, Liu, Zhong, Bhaskar and Rajan, Geometry Aware Mappings for High Dimensional Sparse Factors, AISTATS 2016"
+)
+HEADLINE_NOTE = (
+    "Ours as in the paper is the paper's own method: ternary tiles, the counter tree, and as candidates all items that "
+    "share a slot with the query. Recovery is the share of a user's true top 10 that are candidates. Ours counts as "
+    "more accurate than a baseline if their 95% intervals do not overlap. The paper does not say how many tables its "
+    "baselines use, so the table shows three limits. Nor does it say how small a minimal loss of accuracy is; we "
+    f"require a recovery of {MINIMAL_LOSS}."
+)
 RECOVERY_NOTE = (
-    "Recovery accuracy is the share of a user's true top 10 that are candidates. Intervals are for the mean over "
-    "users, with 95% confidence, by the bootstrap; users of one draw share items and random vectors, and intervals "
-    "do not show that. Several draws are averaged: on learned factors, hashes recover much more with some random "
-    "vectors than with others."
+    "Intervals are 95% bootstrap intervals for the mean over users. Users of the same draw share items and random "
+    "vectors; the intervals do not reflect that. Results are averaged over several draws, because on learned factors "
+    "some random vectors recover much more than others."
 )
 BUDGET_NOTE = (
-    "A query of ours opens one list of items for each of its slots; a query to united hash tables opens one bucket "
-    "in each table, and a query to a tree comes to one or more leaves. These look-ups are the budget, because they "
-    "are the part of the work that all methods share. Baselines get as many as ours makes on average where it "
-    "discards the target share, rounded up. That leaves their projections free, while ours computes none; the "
-    "narrower budget allows at most k of them a query (k times k multiplications), and the widest as many tables as "
-    "were tried. Within a budget the best setting of a sweep counts, or the best mixture of two that serve a share "
-    "of the users each, for every method alike. Settings are chosen on the users they are judged on, ours and the "
-    "baselines' alike. A method that discards more than asked even where it recovers most is compared there."
+    "A query of ours opens one list of items for each of its slots. A query to hash tables opens one bucket in each "
+    "table, and a query to a tree visits one or more leaves. We count these look-ups, because every method makes "
+    "them. With no more look-ups than ours, a baseline may make as many as ours makes on average where it discards the "
+    "target share, rounded up. That does not charge the baselines for their projections, while ours computes none. A "
+    "stricter budget therefore also allows a query at most k projections (k times k multiplications). The widest "
+    "budget allows every number of tables that we tried. Within a budget, the best setting of a sweep counts, or the "
+    "best mixture of two settings that each serve a share of the users; this holds for all methods. Settings are "
+    "chosen on the users they are judged on, for ours as for the baselines. A method that always discards more than "
+    "the target is judged where it recovers most."
 )
 MAPPING_NOTE = (
-    f"Weighted search uses ternary tiles, the counter tree, an absolute threshold of {WEIGHTED_THRESHOLD:g} and no "
-    "rotation everywhere. Ours as in the paper is swept over thresholds of both kinds, relative and absolute, and "
-    "the PCA-tree over factors as they are and of length 1; the best counts. The hashes compare directions."
+    f"Weighted search always uses ternary tiles, the counter tree, an absolute threshold of {WEIGHTED_THRESHOLD:g} and "
+    "no rotation. For ours as in the paper we sweep relative and absolute thresholds, and for the PCA-tree factors as "
+    "they are and normalised to length 1; the best setting counts. The hashes compare directions only."
 )
 DISCARDED_NOTE = (
-    "Weighted search adds up partial products for every item that shares a slot, and exact search looks at a short "
-    "code of many items. Both count only items whose whole product is computed as not discarded, so compare times, "
-    "too."
+    "Weighted search adds up partial inner products for every item that shares a slot with the query, and exact "
+    "search reads a short code of many items. For both, an item counts as discarded unless its full inner product is "
+    "computed. So compare times as well."
 )
 TIMES_NOTE = (
-    "Times are of one machine and differ from run to run: one thread, all users of the first draw in one call, the "
-    "fastest of three. Ours is timed as the index answers it, in compiled code. The candidates of the baselines are "
-    "found with SciPy and scored with NumPy, so their times say what they cost here, not what compiled code would take."
+    "Times come from one machine and vary from run to run: one thread, all users of the first draw in one call, the "
+    "fastest of three. Ours is timed as the index answers, in compiled code. The baselines' candidates are found with "
+    "SciPy and scored with NumPy, so their times do not show what compiled code would take."
 )
 BIAS_NOTE = (
-    "The item bias is a coordinate of the explicit factors. How it is shared between users and items keeps every "
-    "product but changes what a threshold keeps. All of it on items was tried first, and ours fell behind; shared "
-    "evenly, which has the smallest sum of squares, was chosen after that. Both are shown."
+    "The item bias is one coordinate of the explicit factors. Dividing it differently between users and items keeps "
+    "every inner product but changes which coordinates pass a threshold. We first put all of it on the items, and ours"
+    " fell behind the baselines. We then divided it evenly, which minimises the sum of squares. Both are shown."
 )
 SIZE_NOTE = (
-    "What is recovered at a discarded share depends on how many items there are: the true top 10 are a larger part "
-    "of what is left of fewer items."
+    "Recovery at a given discarded share depends on the number of items: among fewer items, the true top 10 are a "
+    "larger part of those that remain."
 )
 
 
@@ -77,7 +96,7 @@ class Items(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table; cells of prose go below each other where there is no room beside each other."""
+    """A table; if it is prose, its cells are stacked on narrow screens."""
 
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -91,10 +110,22 @@ class Figure(NamedTuple):
     caption: str
 
 
+OPENING_FIGURE = Figure(
+    "accuracy-against-discard",
+    "Recovery accuracy against the share of items discarded; higher is better. Solid lines: ours as in the paper, and "
+    f"the baselines with {BUDGETS['tables']}. Dashed line: the best of the baselines with {BUDGETS['unlimited']}. "
+    "Dotted line: the share at which the methods are compared.",
+)
+
 Block = Heading | Text | Code | Items | Table | Figure
 
 
-def document(results: dict[str, Any], times: dict[str, Any], figures: Iterable[tuple[str, Figure]] = ()) -> list[Block]:
+def document(
+    results: dict[str, Any],
+    times: dict[str, Any],
+    figures: Iterable[tuple[str, Figure]] = (),
+    opening: Figure | None = None,
+) -> list[Block]:
     """The whole report.
 
     Parameters
@@ -102,44 +133,73 @@ def document(results: dict[str, Any], times: dict[str, Any], figures: Iterable[t
     results : dict
         The numbers of a run, or their summary.
     times : dict
-        Its measured times, for each problem.
+        The measured times of each problem.
     figures : iterable of (problem, Figure)
-        What was drawn.
+        The figures of each problem.
+    opening : Figure, default None
+        The figure to open with.
     """
     drawn = list(figures)
     blocks: list[Block] = [
         Heading(1, "The paper's claims, measured"),
-        Text(
-            "Bhowmik, Liu, Zhong, Bhaskar and Rajan, Geometry Aware Mappings for High Dimensional Sparse Factors, "
-            "AISTATS 2016. The numbers come from"
-        ),
-        Code(results["command"]),
-        Heading(2, "In short"),
+        Text(f"We repeated the experiments of {PAPER}. The figure and the table show which claims held."),
         *_quick_warning(results),
+        *([opening] if opening else []),
+        Table(("the paper's claim", "where", "needed", "measured", ""), headline_rows(results), prose=True),
+        Text(HEADLINE_NOTE),
+        Text("All numbers come from"),
+        Code(results["command"]),
+        Heading(2, "Problem by problem"),
         Items([in_short(problem, times[name]) for name, problem in results["problems"].items()]),
         Text(RECOVERY_NOTE),
-        Heading(2, "What was asked for"),
-        Table(("where", "goal", "seen", ""), goal_rows(results), prose=True),
-        Heading(2, "How baselines are bounded"),
+        Heading(2, "Our own goals"),
+        Table(("where", "goal", "measured", ""), goal_rows(results), prose=True),
+        Heading(2, "How the baselines are limited"),
         Text(BUDGET_NOTE),
-        Heading(2, "What the paper says, claim by claim"),
+        Heading(2, "Every claim on every problem"),
     ]
     for said, group in itertools.groupby(claims(results), key=lambda claim: claim.claim):
-        rows = [(claim.where, "held" if claim.held else "did not hold", claim.measured) for claim in group]
-        blocks += [Heading(3, said[0].upper() + said[1:]), Table(("where", "", "measured"), rows, prose=True)]
+        rows = [(claim.where, _verdict(claim), claim.measured) for claim in group]
+        blocks += [Heading(3, _sentence(said)), Table(("where", "", "measured"), rows, prose=True)]
     for name, problem in results["problems"].items():
         pictures = [figure for of, figure in drawn if of == name]
         blocks += _problem(problem, times[name], pictures)
     return [*blocks, Heading(2, "Notes"), Items(notes(results))]
 
 
+def _verdict(claim: Claim) -> str:
+    return "held" if claim.held else "did not hold"
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def headline_rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The table that a report opens with: claim, where, number needed, number measured, and verdict.
+
+    A claim that was judged on several problems is named in its first row only.
+
+    Parameters
+    ----------
+    results : dict
+        The numbers of a run, or their summary.
+    """
+    rows: list[tuple[str, ...]] = []
+    for said, group in itertools.groupby(headlines(results), key=lambda claim: claim.claim):
+        for number, claim in enumerate(group):
+            named = "" if number else _sentence(said)
+            rows.append((named, claim.where, claim.needed, claim.seen, _verdict(claim)))
+    return rows
+
+
 def _quick_warning(results: dict[str, Any]) -> list[Block]:
     if not results["quick"]:
         return []
     text = (
-        "This was a quick run, with fewer items, users, settings and sets; a full run decides. Among few items goals "
-        "that are shares are harder to meet: 2% of 2,000 items are 40, for a true top 10, where 2% of 10,000 are 200. "
-        "A weighted goal missed here need not be missed there."
+        "This was a quick run, with fewer items, users, settings and data sets; only a full run is conclusive. Goals "
+        "stated as shares are harder to meet with few items: 2% of 2,000 items leave 40 for a true top 10, and 2% of "
+        "10,000 leave 200. So a full run may meet a goal for weighted search that this run missed."
     )
     return [Text(text)]
 
@@ -148,10 +208,10 @@ def _problem(problem: dict[str, Any], times: list[dict[str, Any]], figures: list
     return [
         Heading(2, problem["title"]),
         Text(sizes(problem)),
-        Heading(3, f"Recovery where {problem['target']:.0%} are discarded"),
+        Heading(3, f"Recovery with {problem['target']:.0%} discarded"),
         Table(("method", *BUDGETS.values()), matched_rows(problem)),
         Text(f"Beyond the paper: {'; '.join(beyond(problem))}."),
-        Heading(3, "Final lists, at the setting nearest to that"),
+        Heading(3, "Final lists at the nearest setting"),
         Table(_LISTS_HEAD, list_rows(problem, times)),
         *figures,
     ]
@@ -171,39 +231,40 @@ def in_short(problem: dict[str, Any], times: list[dict[str, Any]]) -> str:
     if ours is None:
         return f"{problem['title']}: no threshold discards {problem['target']:.0%} of the items."
     mean = ours["recovery"]["mean"]
-    text = f"{problem['title']}: where {problem['target']:.0%} are discarded, ours as in the paper recovers {mean:.3f}."
+    text = f"{problem['title']}: with {problem['target']:.0%} discarded, ours as in the paper recovers {mean:.3f}."
     for budget, how in (("tables", BUDGETS["tables"]), ("unlimited", f"up to {problem['most_tables']} tables")):
         best = best_baseline(problem, budget)
         if best:
             name, theirs = best
             ahead, behind = ours["recovery"]["low"] > theirs["high"], ours["recovery"]["high"] < theirs["low"]
-            verdict = "ours is ahead" if ahead else "the baseline wins" if behind else "neither is clearly ahead"
+            verdict = "ours is ahead" if ahead else "the baseline is ahead" if behind else "neither is clearly ahead"
             text += f" With {how}, the best baseline recovers {theirs['mean']:.3f} ({name}): {verdict}."
     good = [point for point in problem["methods"]["weighted"]["points"] if point["recovery"]["mean"] >= 0.95]
     if good:
         point = max(good, key=lambda point: point["discarded"])
         mean = point["recovery"]["mean"]
-        text += f" Weighted, ours recovers {mean:.3f} with {point['discarded']:.1%} not scored."
+        text += f" Weighted search recovers {mean:.3f} with {point['discarded']:.1%} of the items not scored."
     speeds = {row["method"]: row["measured_speed_up"] for row in times}
     return text + (
-        f" Measured against NumPy's brute force, ours as in the paper has {speeds['ours']:.1f} times its speed, where "
-        f"{1 / (1 - problem['target']):.1f} times fewer items are scored, and exact search {speeds['exact']:.1f} times."
+        f" Timed against brute force in NumPy, ours as in the paper is {speeds['ours']:.1f} times as fast, where "
+        f"{1 / (1 - problem['target']):.1f} times fewer items are scored; exact search is {speeds['exact']:.1f} times "
+        "as fast."
     )
 
 
 def goal_rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What was asked for and seen: where, goal, seen, and whether it is met.
+    """Our goals: where, goal, what was measured, and whether it is met.
 
     Parameters
     ----------
     results : dict
         The numbers of a run, or their summary.
     """
-    return [(goal.where, goal.goal, goal.seen, "met" if goal.met else "MISSED") for goal in goals(results)]
+    return [(goal.where, goal.goal, goal.seen, "met" if goal.met else "missed") for goal in goals(results)]
 
 
 def matched_rows(problem: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A line for each method: recovery where the target share is discarded, for each budget.
+    """A row for each method: recovery at the target share, for each budget.
 
     Parameters
     ----------
@@ -213,7 +274,7 @@ def matched_rows(problem: dict[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for method in ("ours", *BASELINES):
         cells = [_cell(at_target(problem, method, budget)) for budget in BUDGETS]
-        if method == "ours":  # it has no tables, and its look-ups are the measure
+        if method == "ours":  # it has no tables, and its look-ups set the budget
             cells = [cell if budget == "tables" else "" for budget, cell in zip(BUDGETS, cells, strict=True)]
         rows.append((METHODS[method], *cells))
     return rows
@@ -230,7 +291,7 @@ _LISTS_HEAD = (
 
 
 def list_rows(problem: dict[str, Any], times: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """A line for each way to answer: what its final lists are worth, and how fast they come.
+    """A row for each way to answer: the quality of its final lists, and their speed.
 
     Parameters
     ----------
@@ -263,7 +324,7 @@ def list_rows(problem: dict[str, Any], times: list[dict[str, Any]]) -> list[tupl
 
 
 def beyond(problem: dict[str, Any]) -> list[str]:
-    """What weighing overlaps and proving answers give, in sentences.
+    """What weighted and exact search give, in phrases.
 
     Parameters
     ----------
@@ -275,13 +336,15 @@ def beyond(problem: dict[str, Any]) -> list[str]:
         for point in problem["methods"]["weighted"]["points"]
         if point["settings"]["share"] in (0.01, 0.02, 0.05, 0.1)
     ]
-    lines.append(f"{problem['share_a_slot']:.0%} of the items share a slot there and are ranked")
+    lines.append(
+        f"weighted search ranks the {problem['share_a_slot']:.0%} of the items that share a slot with the query"
+    )
     exact = problem["methods"]["exact"]["points"][0]
     return [*lines, f"exact, {exact['discarded']:.1%} not scored: {exact['recovery']['mean']:.3f}"]
 
 
 def sizes(problem: dict[str, Any]) -> str:
-    """How large a problem is, in words.
+    """The size of a problem, in words.
 
     Parameters
     ----------
@@ -291,19 +354,19 @@ def sizes(problem: dict[str, Any]) -> str:
     draws = len(problem["seeds"])
     text = f"{problem['n_items']:,} items, {problem['n_users']:,} users"
     text += f" in {draws} draws" if draws > 1 else ""
-    text += f", {problem['n_factors']} factors; up to {problem['most_tables']} tables tried"
+    text += f", {problem['n_factors']} factors; up to {problem['most_tables']} tables"
     if "rmse" in problem:
         text += f"; held-out RMSE {problem['rmse']:.3f}"
     if problem["lookups"] is not None:
         text += (
-            f"; where ours discards {problem['target']:.0%}, it makes {problem['lookups']:.2f} look-ups a query and "
-            f"files an item {problem['filed']:.2f} times"
+            f"; with {problem['target']:.0%} discarded, ours makes {problem['lookups']:.2f} look-ups a query and lists "
+            f"an item {problem['filed']:.2f} times"
         )
     return text + "."
 
 
 def notes(results: dict[str, Any]) -> list[str]:
-    """What a reader should know about the numbers.
+    """Remarks on the numbers.
 
     Parameters
     ----------
@@ -311,8 +374,8 @@ def notes(results: dict[str, Any]) -> list[str]:
         The numbers of a run, or their summary.
     """
     gain = (
-        "Our mean gain is the area between the curves of ours as in the paper and the baseline, over the shares that "
-        "both reach, divided by the length of that range."
+        "Our mean gain is the mean height of the curve of ours as in the paper above that of the baseline, over the "
+        "discarded shares that both reach."
     )
     lines = [DISCARDED_NOTE, MAPPING_NOTE, SIZE_NOTE, TIMES_NOTE, gain]
     if "movielens-100k-bias" in results["problems"]:

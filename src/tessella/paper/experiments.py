@@ -1,4 +1,4 @@
-"""Every method on a problem, as plain numbers for words, figures and files."""
+"""Run every method on a problem, and return plain numbers for text, figures and files."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,17 +12,17 @@ from tessella.paper.measures import bootstrap_interval, discarded
 from tessella.paper.methods import BASELINES, METHODS, Point, sweep, true_best, weighted_index
 from tessella.paper.problems import Problem, Scale
 
-LARGE = 20_000  # items beyond which no more than 32 tables are tried, to be done in time
+LARGE = 20_000  # with more items, at most 32 tables are tried, to limit the time
 _DISCARD_BINS = 50
 
 
 def run(problem: Problem, scale: Scale, tell: Callable[[str], None] = lambda _doing: None) -> dict[str, Any]:
-    """Every method on a problem.
+    """Run every method on a problem.
 
     Parameters
     ----------
     problem : Problem
-        What to search.
+        The factors to search.
     scale : Scale
         The settings to try.
     tell : callable
@@ -64,7 +64,7 @@ def run(problem: Problem, scale: Scale, tell: Callable[[str], None] = lambda _do
 
 
 def _sharing(problem: Problem) -> float:
-    """The share of items that share a slot with a user where weighted search ranks them."""
+    """Return the share of items that share a slot with a user in weighted search, and so are ranked."""
     parts = [1 - discarded(weighted_index(draw).candidates(draw.users)) for draw in problem.draws]
     return float(np.concatenate(parts).mean())
 
@@ -75,7 +75,7 @@ def _interval(values: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _plain(point: Point) -> dict[str, Any]:
-    """A point as numbers for people and files."""
+    """Return a point as plain numbers."""
     return {
         "settings": point.settings,
         "discarded": float(point.discarded.mean()),
@@ -88,7 +88,7 @@ def _plain(point: Point) -> dict[str, Any]:
 
 
 def _plain_match(found: Matched | None, counts: NDArray[np.int64] | None) -> dict[str, Any] | None:
-    """A method at the target; `counts` are how often its true best items were rated."""
+    """Return a method's numbers at the target; `counts` says how often the true best items were rated."""
     if found is None:
         return None
     plain = {
@@ -103,7 +103,7 @@ def _plain_match(found: Matched | None, counts: NDArray[np.int64] | None) -> dic
 
 
 def _by_popularity(hits: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[str, float]]:
-    """Recovery of the true best items in fifths, from the least to the most rated."""
+    """Return the recovery of the true best items in fifths, from the least to the most rated."""
     order = np.argsort(counts.ravel(), kind="stable")
     flat, rated = hits.ravel(), counts.ravel()
     return [

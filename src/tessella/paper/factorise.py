@@ -1,4 +1,4 @@
-"""Factors from ratings, to experiment with: alternating least squares, and the implicit library's."""
+"""Factors learned from ratings, for the experiments: by alternating least squares, and by the implicit library."""
 
 import warnings
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Factors(NamedTuple):
     items : ndarray of float32, shape (n_items, n_factors)
         Item factors.
     rmse : ndarray of float64, shape (n_sweeps + 1,)
-        The root-mean-square error on held-out ratings before and after each sweep; empty where none are held out.
+        The root-mean-square error on held-out ratings, at the start and after each sweep; empty if none are held out.
     """
 
     users: NDArray[np.float32]
@@ -38,28 +38,29 @@ def factorise(
     held_out: float = 0.1,
     seed: int = 0,
 ) -> Factors:
-    """Explicit factorisation by alternating least squares, with biases.
+    """Factorise explicit ratings by alternating least squares, with biases.
 
     A rating is modelled as mean + user bias + item bias + an inner product. Each sweep solves a ridge regression for
     every user and then for every item, with a penalty that grows with the number of ratings (Zhou and others, AAIM
-    2008). A user's bias changes no ranking, so it is left out of the factors; an item's does, so it becomes their
-    last coordinate, where all users have one number. Any number keeps the products, with what items have there divided
-    by it; the one taken makes this coordinate as large in users as in items, which is the smallest sum of squares.
+    2008). A user's bias does not change the ranking, so it is left out of the factors. An item's bias does, so it
+    becomes the last coordinate of items, and all users have the same number there. Any such number c gives the same
+    products if the items' coordinate is divided by c. The c used makes this coordinate as large in users as in items,
+    which minimises the sum of squares.
 
     Parameters
     ----------
     ratings : Ratings
         From `tessella.datasets`.
     n_factors : int, default 20
-        Coordinates of the factors, the item bias among them; at least 2. More fit better and take longer.
+        The number of coordinates, including the item bias; at least 2. More coordinates fit better and take longer.
     regularisation : float, default 0.1
-        The penalty for each rating, above 0 in practice. Larger values fit less closely.
+        The penalty per rating, above 0 in practice. A larger value fits less closely.
     n_sweeps : int, default 15
-        How often to go over users and items, at least 1.
+        How often to solve for all users and items, at least 1.
     held_out : float, default 0.1
-        The share of ratings, from 0 to 0.5, to measure the error on and not to learn from.
+        The share of ratings, from 0 to 0.5, that is used to measure the error instead of for learning.
     seed : int, default 0
-        Of the first factors and of what is held out.
+        The seed of the initial factors and of the choice of held-out ratings.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def factorise(
 
 
 def _solved(table: scipy.sparse.csr_array, others: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
-    """For each row, the factor and the bias (last) that fit its ratings best, given those of the columns."""
+    """Return for each row the factor and (last) the bias that fit its ratings best, given those of the columns."""
     found = np.zeros((table.shape[0], others.shape[1]))
     design = others.copy()
     design[:, -1] = 1  # the row's bias counts once for each rating
@@ -123,25 +124,27 @@ def _solved(table: scipy.sparse.csr_array, others: NDArray[np.float64], penalty:
 
 
 def factorise_implicit(ratings: Ratings, *, n_factors: int = 20, alpha: float = 20.0, seed: int = 0) -> Factors:
-    """Implicit factorisation (Hu, Koren and Volinsky, ICDM 2008) by the `implicit` library: who rated what, not how.
+    """Factorise who rated what (not how) with the `implicit` library (Hu, Koren and Volinsky, ICDM 2008).
 
     Parameters
     ----------
     ratings : Ratings
         From `tessella.datasets`.
     n_factors : int, default 20
-        Coordinates of the factors.
+        The number of coordinates of the factors.
     alpha : float, default 20.0
-        How much more a rating counts than its absence. Larger values give item factors of more even length.
+        How much more a rating counts than its absence. A larger value gives item factors of more even length.
     seed : int, default 0
-        Of the first factors.
+        The seed of the initial factors.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about other libraries' threads
             from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ImportError("implicit factors need implicit; pip install 'tessella[experiments]'.") from None
+        raise ImportError(
+            "implicit factors need the implicit library; install it with pip install 'tessella[experiments]'."
+        ) from None
     table = scipy.sparse.csr_matrix((np.ones(len(ratings.users), np.float32), (ratings.users, ratings.items)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
 """The final lists of every method: how good they are, and how long a query takes (P17).
 
-Ours is timed as the index answers it: as in the paper, weighted or exact, in one native call. The candidates of the
-baselines are found with SciPy and scored with NumPy, so their times say what they cost here, not what they could.
+Ours is timed as the index answers it, in one native call: as in the paper, weighted, or exact. The candidates of the
+baselines are found with SciPy and scored with NumPy, so their times are those of this code, not the best possible.
 """
 
 import functools
@@ -33,7 +33,7 @@ NAMES = {**METHODS, BRUTE_FORCE: "NumPy brute force"}
 _TRIES = 3
 PAPER_RULE = Slots("all", "all", threshold_queries=True)  # score every item that shares a slot
 
-Answer = tuple[NDArray[np.int64], NDArray[np.float64]]  # ids, and the share of items that each query discards
+Answer = tuple[NDArray[np.int64], NDArray[np.float64]]  # ids, and the share of items discarded for each query
 
 
 class Timed(NamedTuple):
@@ -48,16 +48,16 @@ class Timed(NamedTuple):
 def final_lists(
     problem: Problem, found: dict[str, Any], scale: Scale
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Measures of final lists, the same for the same seed, and times and speed-ups, which are not.
+    """Measure the final lists, which depend only on the seed, and their times and speed-ups, which vary.
 
     Parameters
     ----------
     problem : Problem
         Its first draw is searched.
     found : dict
-        The problem's numbers from `run`: methods are searched at the settings nearest to its target.
+        The problem's numbers from `run`; each method uses the setting nearest to the target.
     scale : Scale
-        The shares that weighted search scores.
+        The shares of items that weighted search scores.
     """
     draw = problem.draws[0]
     scores = draw.users.astype(np.float64) @ draw.items.T.astype(np.float64)
@@ -87,7 +87,7 @@ def final_lists(
 
 
 def _methods(draw: Draw, found: dict[str, Any], scale: Scale) -> Iterator[Timed]:
-    """Brute force first, to compare with; then every method."""
+    """Yield brute force first, for comparison, then every method."""
     n_items, width = draw.items.shape
     yield Timed(BRUTE_FORCE, None, {}, functools.partial(_brute_force, draw))
     exact = Index.build(draw.items, method="exact")
@@ -114,7 +114,7 @@ def _searched(index: Index, draw: Draw, method: Method | None = None) -> Answer:
 
 
 def _scored(choose: Callable[[NDArray[np.float32]], Any], draw: Draw) -> Answer:
-    """The best of each query's candidates."""
+    """Return the best of each query's candidates."""
     chosen = choose(draw.users)
     ids = np.full((len(draw.users), KAPPA), -1)
     for row, user in enumerate(draw.users):
@@ -130,13 +130,13 @@ def _brute_force(draw: Draw) -> Answer:
 
 
 def _best(scores: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The places of the highest scores, highest first."""
+    """Return the positions of the highest scores, highest first."""
     top = np.argpartition(-scores, KAPPA)[:KAPPA] if len(scores) > KAPPA else np.arange(len(scores))
     return top[np.argsort(-scores[top], kind="stable")]
 
 
 def _timed(answer: Callable[[], Answer]) -> tuple[Answer, float]:
-    """An answer, and the seconds that the fastest of a few tries took."""
+    """Return an answer, and the seconds of the fastest of a few tries."""
     seconds = math.inf
     for _ in range(_TRIES):
         start = time.perf_counter()

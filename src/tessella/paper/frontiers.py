@@ -1,4 +1,4 @@
-"""Methods compared where they discard the same: frontiers of settings, budgets of work, and mixtures."""
+"""Compare methods at the same discarded share: frontiers of settings, budgets of work, and mixtures."""
 
 import math
 from typing import NamedTuple
@@ -11,22 +11,22 @@ from tessella.paper.methods import Point
 
 BUDGETS = {
     "single": "one table",
-    "work": "look-ups and projections as few as ours",
-    "tables": "look-ups as few as ours",
-    "unlimited": "as many tables as tried",
+    "work": "no more look-ups or projections than ours",
+    "tables": "no more look-ups than ours",
+    "unlimited": "as many tables as we tried",
 }
 
 
 def place(point: Point) -> tuple[float, float]:
-    """Where a point is: the mean share discarded, and the mean recovery."""
+    """Return the mean share discarded and the mean recovery of a point."""
     return float(point.discarded.mean()), float(point.recovery.mean())
 
 
 def frontier(points: list[Point]) -> list[Point]:
-    """The points that no other and no mixture of two others beats, by what they discard.
+    """Return the points that no other point and no mixture of two others beats, sorted by discarded share.
 
-    A mixture serves some users with one setting and the rest with the other, so that what it discards and recovers lies
-    on the straight line between the two. Without it, coarse sweeps would count against a method.
+    A mixture serves some users with one setting and the rest with the other, so its discarded share and recovery lie on
+    the straight line between the two. Without mixtures, a coarse sweep would count against a method.
     """
     ordered = sorted(((*place(point), point) for point in points), key=lambda placed: (-placed[0], -placed[1]))
     kept: list[tuple[float, float, Point]] = []
@@ -43,8 +43,8 @@ def frontier(points: list[Point]) -> list[Point]:
 
 
 def allowed(points: list[Point], budget: str, lookups: float, n_factors: int) -> list[Point]:
-    """The points of a baseline within a budget; `lookups` is what ours needs."""
-    whole = math.ceil(lookups - 1e-9)  # a table is looked up or not: in the baselines' favour
+    """Return the points of a baseline within a budget; `lookups` is what ours needs."""
+    whole = math.ceil(lookups - 1e-9)  # look-ups are integers; rounded in the baselines' favour
     limits = {"single": (1, math.inf), "work": (whole, n_factors), "tables": (whole, math.inf)}
     most_lookups, most_projections = limits.get(budget, (math.inf, math.inf))
     return [
@@ -55,7 +55,7 @@ def allowed(points: list[Point], budget: str, lookups: float, n_factors: int) ->
 
 
 class Matched(NamedTuple):
-    """A frontier where it discards a given share: a mixture of two neighbours on it."""
+    """The point of a frontier at a given discarded share: a mixture of two neighbours on it."""
 
     low: Point
     high: Point
@@ -66,32 +66,32 @@ class Matched(NamedTuple):
 
     @property
     def recovery(self) -> NDArray[np.float64]:
-        """What each user may expect to recover."""
+        """The expected recovery of each user."""
         return self._mixed(self.low.recovery, self.high.recovery)
 
     @property
     def hits(self) -> NDArray[np.float64]:
-        """How likely each true best item is a candidate."""
+        """The probability of each true best item to be a candidate."""
         return self._mixed(self.low.hits.astype(np.float64), self.high.hits.astype(np.float64))
 
     @property
     def lookups(self) -> float:
-        """Look-ups of a query, on average."""
+        """The mean number of look-ups of a query."""
         return (1 - self.weight) * self.low.lookups + self.weight * self.high.lookups
 
     @property
     def filed(self) -> float:
-        """How often an item is filed, on average."""
+        """The mean number of lists that an item is in."""
         return (1 - self.weight) * self.low.filed + self.weight * self.high.filed
 
     @property
     def near(self) -> Point:
-        """The nearer of the two."""
+        """The nearer of the two points."""
         return self.high if self.weight >= 0.5 else self.low
 
 
 def matched(points: list[Point], target: float) -> Matched | None:
-    """A method at a discarded share; where its frontier begins beyond, there. None if all settings discard less."""
+    """Return a method at a discarded share, or at the start of its frontier; None if all settings discard less."""
     line = frontier(points)
     places = np.array([place(point)[0] for point in line])
     if not len(line) or target > places[-1]:
@@ -103,7 +103,7 @@ def matched(points: list[Point], target: float) -> Matched | None:
 
 
 def mean_gain(ours: list[Point], theirs: list[Point]) -> float | None:
-    """How much higher our frontier is than theirs, on average over the shares that both reach, if there are any."""
+    """Return how much higher our frontier is than theirs, averaged over the shares that both reach; None if none."""
     lines = [np.array([place(point) for point in frontier(points)]).reshape(-1, 2) for points in (ours, theirs)]
     low = max(float(line[:, 0].min(initial=1)) for line in lines)
     high = min(float(line[:, 0].max(initial=0)) for line in lines)

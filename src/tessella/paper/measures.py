@@ -1,7 +1,7 @@
-"""How much is found, how much is discarded, and how sure that is (P17).
+"""Measures of how much is found and how much is discarded, with confidence intervals (P17).
 
-Items are numbered from 0, as `Index.build` numbers them without ids, and -1 stands for a missing answer. Measures of
-users come one number a user, for `bootstrap_interval` and histograms; their mean is the number to report.
+Items are numbered from 0, as by `Index.build` without ids, and -1 means a missing answer. Measures of users return one
+number per user, for `bootstrap_interval` and histograms; report their mean.
 """
 
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ _ELEMENTS_AT_ONCE = 2**22
 
 
 def candidate_recovery(candidates: Any, true_ids: ArrayLike) -> NDArray[np.float64]:
-    """The share of each user's true best items that are candidates: recovery accuracy (P17).
+    """Return the share of each user's true best items that are candidates: the recovery accuracy (P17).
 
     Parameters
     ----------
     candidates : sparse matrix of shape (n_users, n_items)
-        Not zero where an item is a candidate, as `Index.candidates` and the baselines give it.
+        Non-zero for candidates, as `Index.candidates` and the baselines return it.
     true_ids : array_like of int, shape (n_users, kappa)
-        The items with the highest scores, in any order; -1 where there are fewer than kappa.
+        The items with the highest scores, in any order; -1 if there are fewer than kappa.
 
     Returns
     -------
@@ -48,14 +48,14 @@ def candidate_recovery(candidates: Any, true_ids: ArrayLike) -> NDArray[np.float
 
 
 def recovery(found_ids: ArrayLike, true_ids: ArrayLike) -> NDArray[np.float64]:
-    """The share of each user's true best items that are in the list of answers.
+    """Return the share of each user's true best items that are in the list of answers.
 
     Parameters
     ----------
     found_ids : array_like of int, shape (n_users, k)
-        The answers, in any order; -1 for a missing one. An item counts once.
+        The answers, in any order; -1 for a missing one. A repeated item counts once.
     true_ids : array_like of int, shape (n_users, kappa)
-        The items with the highest scores, in any order; -1 where there are fewer than kappa.
+        The items with the highest scores, in any order; -1 if there are fewer than kappa.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def recovery(found_ids: ArrayLike, true_ids: ArrayLike) -> NDArray[np.float64]:
 def _shares_found(
     rows: NDArray[Any], items: NDArray[Any], wanted: NDArray[np.int64], n_items: int
 ) -> NDArray[np.float64]:
-    """Which share of each row of wanted items is among the pairs of row and item found."""
+    """Return the share of each row's wanted items that are among the pairs of row and item."""
     there = wanted >= 0
     keys = np.arange(len(wanted))[:, None] * n_items + wanted
     hits = there & np.isin(keys, rows.astype(np.int64) * n_items + items)
@@ -89,7 +89,7 @@ def _shares_found(
 
 
 def _ratio(parts: NDArray[Any], wholes: NDArray[Any]) -> NDArray[np.float64]:
-    """Parts of wholes; of nothing, all is there."""
+    """Return parts / wholes, and 1 where the whole is 0."""
     shares = np.ones(len(wholes))
     np.divide(parts, wholes, out=shares, where=wholes > 0)
     return shares
@@ -98,18 +98,18 @@ def _ratio(parts: NDArray[Any], wholes: NDArray[Any]) -> NDArray[np.float64]:
 def tie_aware_recall(
     found_ids: ArrayLike, found_scores: ArrayLike, true_scores: ArrayLike, *, tolerance: float = TOLERANCE
 ) -> NDArray[np.float64]:
-    """The share of k answers that score as high as the true k-th, whichever of equal items they are.
+    """Return the share of k answers that score at least as high as the true k-th, so that ties do not matter.
 
     Parameters
     ----------
     found_ids : array_like of int, shape (n_users, k)
-        The answers; -1 for a missing one. An item counts once.
+        The answers; -1 for a missing one. A repeated item counts once.
     found_scores : array_like of shape (n_users, k)
         Their exact scores.
     true_scores : array_like of shape (n_users, k)
-        The k highest exact scores, in any order; -inf where there are fewer than k items.
+        The k highest exact scores, in any order; -inf if there are fewer than k items.
     tolerance : float, default 1e-5
-        How far below the true k-th score an answer may be, as a share of it; at least 0. It covers rounding.
+        How far an answer may fall short of the true k-th score, relative to it; at least 0. It covers rounding.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def tie_aware_recall(
 
 
 def _first_time(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where an item turns up in its row for the first time."""
+    """Return which entries are the first occurrence of an item in their row."""
     order = np.argsort(ids, axis=1, kind="stable")
     ordered = np.take_along_axis(ids, order, axis=1)
     fresh = ordered >= 0
@@ -143,22 +143,22 @@ def _first_time(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def ndcg(found_ids: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
-    """The normalised discounted cumulative gain of each list against the exact scores.
+    """Return the normalised discounted cumulative gain of each list, given the exact scores.
 
-    An item's gain is its score less the user's lowest, so gains are never negative and a constant added to a user's
-    scores changes nothing; the gain at place i, from 1, is divided by log2(i + 1).
+    An item's gain is its score minus the user's lowest score. So gains are never negative, and adding a constant to a
+    user's scores changes nothing. The gain at rank i, from 1, is divided by log2(i + 1).
 
     Parameters
     ----------
     found_ids : array_like of int, shape (n_users, k)
-        The answers, best first; -1 for a missing one. Missing and repeated answers gain nothing.
+        The answers, best first; -1 for a missing one. Missing and repeated answers have no gain.
     scores : array_like of shape (n_users, n_items)
-        Every exact score.
+        All exact scores.
 
     Returns
     -------
     gains : ndarray of float64, shape (n_users,)
-        From 0 to 1, which is the list of the highest scores in order; 1 for a user whose scores are all equal.
+        From 0 to 1; 1 for the true top k in order, and for a user whose scores are all equal.
 
     Examples
     --------
@@ -179,12 +179,12 @@ def ndcg(found_ids: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def discarded(candidates: Any) -> NDArray[np.float64]:
-    """The share of items that are no candidates of each user (P17).
+    """Return the share of items that are not candidates of each user (P17).
 
     Parameters
     ----------
     candidates : sparse matrix of shape (n_users, n_items)
-        Not zero where an item is a candidate.
+        Non-zero for candidates.
 
     Returns
     -------
@@ -204,18 +204,18 @@ def discarded(candidates: Any) -> NDArray[np.float64]:
 
 
 def speed_up(discarded: ArrayLike) -> NDArray[np.float64]:
-    """How many times faster scoring is when a share of the items is discarded: 1 / (1 - share) (P17).
+    """Return how many times faster scoring is if a share of the items is discarded: 1 / (1 - share) (P17).
 
     Parameters
     ----------
     discarded : array_like
-        Shares from 0 to 1. The speed-up of a mean share is that of all users together; it is not the mean of their
+        Shares from 0 to 1. The speed-up of the mean share is that of all users together, which is not the mean of their
         speed-ups.
 
     Returns
     -------
     times : ndarray of float64, of the shape of `discarded`
-        Infinity where all is discarded.
+        Infinity where everything is discarded.
 
     Examples
     --------
@@ -230,14 +230,14 @@ def speed_up(discarded: ArrayLike) -> NDArray[np.float64]:
 
 
 def coverage(found_ids: ArrayLike, n_items: int) -> float:
-    """The share of all items that are an answer to any user.
+    """Return the share of all items that are in any user's answers.
 
     Parameters
     ----------
     found_ids : array_like of int, shape (n_users, k)
         The answers; -1 for a missing one.
     n_items : int
-        How many items there are, at least 1.
+        The number of items, at least 1.
 
     Examples
     --------
@@ -253,21 +253,21 @@ def coverage(found_ids: ArrayLike, n_items: int) -> float:
 def bootstrap_interval(
     values: ArrayLike, *, confidence: float = 0.95, n_resamples: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """An interval for the mean over users, by drawing users again and again.
+    """Return a bootstrap interval for the mean over users.
 
-    The ends are quantiles of the means of drawn samples, each of as many users as there are. To compare two methods
-    on the same users, pass the differences.
+    Its ends are quantiles of the means of resamples of n_users users each. To compare two methods on the same users,
+    pass the differences.
 
     Parameters
     ----------
     values : array_like of shape (n_users,)
-        One finite number a user, at least one.
+        One finite number per user, at least one.
     confidence : float, default 0.95
-        From 0 to 1. Larger values give wider intervals.
+        From 0 to 1. A larger value gives a wider interval.
     n_resamples : int, default 2000
-        How many samples to draw, at least 1. More give steadier ends and cost time in proportion.
+        How many resamples to draw, at least 1. More make the ends more stable and cost time in proportion.
     seed : int, default 0
-        At least 0. The same seed gives the same interval.
+        At least 0. Equal seeds give equal intervals.
 
     Returns
     -------
@@ -293,14 +293,14 @@ def bootstrap_interval(
 
 
 class Curve(NamedTuple):
-    """Accuracy against discarded items over a sweep of a parameter; straight between its points.
+    """Accuracy against the share of discarded items over a sweep of a parameter, with straight lines between points.
 
     Attributes
     ----------
     discarded : ndarray of float64, shape (n_points,)
-        Shares, rising.
+        Shares, ascending.
     accuracy : ndarray of float64, shape (n_points,)
-        The accuracy at each.
+        The accuracy at each share.
     """
 
     discarded: NDArray[np.float64]
@@ -308,14 +308,14 @@ class Curve(NamedTuple):
 
 
 def curve(discarded: ArrayLike, accuracy: ArrayLike) -> Curve:
-    """The curve through the settings of a sweep, in any order.
+    """Make the curve through the settings of a sweep, given in any order.
 
     Parameters
     ----------
     discarded : array_like of shape (n_settings,)
         The mean share discarded with each setting, from 0 to 1.
     accuracy : array_like of shape (n_settings,)
-        The mean accuracy with each setting, from 0 to 1. Of settings that discard the same, the most accurate counts.
+        The mean accuracy with each setting, from 0 to 1. Of settings that discard the same share, the best counts.
 
     Examples
     --------
@@ -330,14 +330,14 @@ def curve(discarded: ArrayLike, accuracy: ArrayLike) -> Curve:
 
 
 def accuracy_at(line: Curve, discarded: float) -> float:
-    """The accuracy of a curve where a given share is discarded.
+    """Return the accuracy of a curve where a given share is discarded.
 
     Parameters
     ----------
     line : Curve
         From `curve`.
     discarded : float
-        A share that the curve reaches: nothing is guessed beyond its ends.
+        A share within the range of the curve; there is no extrapolation.
 
     Examples
     --------
@@ -351,9 +351,9 @@ def accuracy_at(line: Curve, discarded: float) -> float:
 
 
 def area_between(first: Curve, second: Curve) -> float:
-    """The area between two curves over the shares that both reach, positive where the first is higher.
+    """Return the area between two curves over the shares that both reach, positive where the first is higher.
 
-    Divided by the length of that range it is the mean gain in accuracy.
+    Divided by the length of that range, it is the mean gain in accuracy.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Every method, swept over its settings on the same draws (P16).
 
-A setting gives a `Point`: what each user discards and recovers, and what a query costs. Ours and the baselines share
-one protocol, queries in and candidates out; `candidates` fits any of them.
+Each setting gives a `Point`: the share discarded and recovered for each user, and the cost of a query. Ours and the
+baselines share one protocol: queries in, candidates out. `candidates` fits any of them.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from tessella.results import SearchResult
 from tessella.retrieval.plan import Slots
 
 BASELINES = ("srp", "superbit", "concomitant", "pca-tree")
-RANDOM = BASELINES[:3]  # those with random vectors, so that draws of the same items differ
+RANDOM = BASELINES[:3]  # those with random vectors, for which draws of the same items differ
 METHODS = {
     "ours": "ours, as in the paper",
     "weighted": "ours, weighted",
@@ -36,14 +36,14 @@ METHODS = {
     "pca-tree": "PCA-tree",
 }
 WEIGHTED_THRESHOLD = 0.7
-LEAST_DISCARDED = 0.4  # more tables than this leaves are not tried
+LEAST_DISCARDED = 0.4  # once a number of tables discards less, larger numbers are not tried
 
 Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a setting gives, for the users of one draw or of all."""
+    """The result of a setting, for the users of one draw or of all."""
 
     settings: Settings
     discarded: NDArray[np.float64]  # (n_users,)
@@ -60,7 +60,7 @@ class Point:
 
 
 def true_best(draw: Draw) -> NDArray[np.int64]:
-    """The items with the largest products, in order, by brute force in double precision; earlier items win ties."""
+    """Return the items with the largest products, in order, by brute force in double precision; ties to the earlier."""
     items = draw.items.T.astype(np.float64)
     best = np.empty((len(draw.users), KAPPA), np.int64)
     for row, user in enumerate(draw.users.astype(np.float64)):
@@ -69,7 +69,7 @@ def true_best(draw: Draw) -> NDArray[np.int64]:
 
 
 def sweep(method: str, draws: tuple[Draw, ...], best: list[NDArray[np.int64]], scale: Scale) -> list[Point]:
-    """The points of a method over its settings, where every draw has them."""
+    """Return the points of a method, for the settings that every draw has."""
     if method not in RANDOM and all(draw.items is draws[0].items for draw in draws):
         draws, best = (draws[0]._replace(users=np.concatenate([draw.users for draw in draws])),), [np.concatenate(best)]
     parts = [
@@ -81,7 +81,7 @@ def sweep(method: str, draws: tuple[Draw, ...], best: list[NDArray[np.int64]], s
 
 
 def _joined(points: list[Point]) -> Point:
-    """The users of several draws together."""
+    """Combine the users of several draws."""
     return Point(
         points[0].settings,
         np.concatenate([point.discarded for point in points]),
@@ -93,7 +93,7 @@ def _joined(points: list[Point]) -> Point:
 
 
 def candidates(method: str, settings: Settings, draw: Draw) -> Callable[[NDArray[np.float32]], csr_array]:
-    """A method that chooses candidates, fitted to the items of a draw: queries in, candidates out."""
+    """Fit a method to the items of a draw; return its function from queries to candidates."""
     if method == "ours":
         return paper_index(settings, draw).candidates
     if method == "pca-tree":
@@ -103,17 +103,17 @@ def candidates(method: str, settings: Settings, draw: Draw) -> Callable[[NDArray
 
 
 def paper_index(settings: Settings, draw: Draw) -> Index:
-    """The index of the paper's own rule."""
+    """Build the index for the paper's own rule."""
     return Index.build(draw.items, method="exact", schema=_schema(settings))
 
 
 def weighted_index(draw: Draw) -> Index:
-    """The index of weighted slots search."""
+    """Build the index for weighted slots search."""
     return Index.build(draw.items, method="exact", schema=Schema(Ternary(), CounterTree(), WEIGHTED_THRESHOLD))
 
 
 def budget_of(share: float, n_items: int) -> int:
-    """How many items weighted search scores."""
+    """Return how many items weighted search scores."""
     return max(KAPPA, int(share * n_items))
 
 
@@ -126,13 +126,13 @@ def _schema(settings: Settings) -> Schema:
 
 
 def _slots(schema: Schema, draw: Draw) -> tuple[float, float]:
-    """How many slots a user and an item have, on average."""
+    """Return the mean numbers of slots of a user and of an item."""
     mapped = SparseMap(schema).fit(draw.items)
     return mapped.transform(draw.users).nnz / len(draw.users), mapped.transform(draw.items).nnz / len(draw.items)
 
 
 def _ours(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    """The paper's rule: ternary tiles, counter tree, a threshold, and an item is scored if it shares a slot."""
+    """Sweep the paper's rule: ternary tiles, counter tree, a threshold; an item is scored if it shares a slot."""
     for kind in ("absolute", "relative"):
         for threshold in scale.thresholds:
             settings = {"threshold": threshold, "threshold_kind": kind}
@@ -142,7 +142,7 @@ def _ours(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
 
 
 def _weighted(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    """Items ranked by partial products over shared slots; the best `budget` are scored."""
+    """Sweep weighted search: items are ranked by partial products over shared slots, and the best are scored."""
     index = weighted_index(draw)
     n_items, width = draw.items.shape
     lookups, filed = _slots(index.schema, draw)
@@ -153,18 +153,18 @@ def _weighted(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Poi
 
 
 def _exact(draw: Draw, best: NDArray[np.int64], _scale: Scale) -> Iterator[Point]:
-    """The certified top, by bounds."""
+    """Search exactly, by bounds."""
     found = Index.build(draw.items, method="exact").search(draw.users, KAPPA)
     yield Point({}, not_scored(found, len(draw.items)), _found(best, found.ids), 0, 0, 1)
 
 
 def not_scored(found: SearchResult, n_items: int) -> NDArray[np.float64]:
-    """The share of items that each answer did without; where slots gave too few, some were scored twice."""
+    """Return the share of items not scored for each query; after slots search, an exact search may score some twice."""
     return 1 - np.minimum(found.n_scored, n_items) / n_items
 
 
 def _found(best: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the true best items are answers."""
+    """Return which of the true best items are answers."""
     hits: NDArray[np.bool_] = (best[:, :, None] == ids[:, None, :]).any(axis=2)
     return hits
 
@@ -179,7 +179,7 @@ def _hash(method: str, settings: Settings, draw: Draw) -> Hashes:
 
 
 def _codes_to_try(method: str, scale: Scale) -> list[tuple[Settings, int]]:
-    """Settings of a table, and how many projections each needs."""
+    """Return the settings of a table to try, and how many projections each needs."""
     if method != "concomitant":
         return [({"bits": bits}, bits) for bits in scale.bits]
     return [
@@ -191,9 +191,9 @@ def _codes_to_try(method: str, scale: Scale) -> list[tuple[Settings, int]]:
 
 
 def _hashes(method: str, draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    """More and more tables of each kind, until they leave too many candidates.
+    """Sweep over increasing numbers of tables of each kind, until there are too many candidates.
 
-    More tables begin with those of fewer, so candidate sets grow table by table.
+    With more tables the first stay the same, so candidate sets grow table by table.
     """
     for code, projections in _codes_to_try(method, scale):
         inside = np.zeros((len(draw.users), len(draw.items)), np.bool_)
@@ -211,7 +211,7 @@ def _hashes(method: str, draw: Draw, best: NDArray[np.int64], scale: Scale) -> I
 
 
 def _unite(inside: NDArray[np.bool_], asked: NDArray[Any], filed: NDArray[Any]) -> None:
-    """Add the candidates of one table, bucket by bucket, or pair by pair where buckets are large."""
+    """Add the candidates of one table, bucket by bucket, or pair by pair if buckets are large."""
     order = np.argsort(filed, kind="stable")
     first, last = (np.searchsorted(filed, asked, side, sorter=order) for side in ("left", "right"))
     sizes = last - first
@@ -224,13 +224,13 @@ def _unite(inside: NDArray[np.bool_], asked: NDArray[Any], filed: NDArray[Any]) 
 
 
 def _pairs(method: str, code: Settings, draw: Draw, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The codes of users and of items, table by table; no more are computed than are likely to be asked for."""
+    """Yield the codes of users and of items, table by table; compute only as many as are likely to be needed."""
     done = 0
     for tables in (min(8, most), most):
         hashes = _hash(method, {**code, "tables": tables}, draw)
         asked, filed = hashes.codes(draw.users).T, hashes.codes(draw.items).T
-        asked[asked < 0] = -2  # no direction, no bucket: not even that of items without one
-        small = np.int16 if max(asked.max(), filed.max()) < 2**15 else np.int64  # small numbers are compared faster
+        asked[asked < 0] = -2  # a query of zeros has no bucket, not even that of items of zeros
+        small = np.int16 if max(asked.max(), filed.max()) < 2**15 else np.int64  # narrow integers compare faster
         yield from zip(asked[done:].astype(small), filed[done:].astype(small), strict=True)
         done = tables
 
@@ -248,7 +248,7 @@ def _concomitant(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[
 
 
 def _lengths(factors: NDArray[np.float32], lengths: str) -> NDArray[np.float32]:
-    """Factors as they are or, to compare directions alone, of length 1."""
+    """Return factors unchanged or, to compare directions only, normalised."""
     if lengths == "kept":
         return factors
     norms = np.linalg.norm(factors, axis=1, keepdims=True)
@@ -257,7 +257,7 @@ def _lengths(factors: NDArray[np.float32], lengths: str) -> NDArray[np.float32]:
 
 
 def _pca_tree(draw: Draw, best: NDArray[np.int64], scale: Scale) -> Iterator[Point]:
-    """Trees of the factors as they are and of their directions: either may do better."""
+    """Sweep trees of the factors and of their directions: either may do better."""
     for lengths in ("kept", "one"):
         for depth in scale.depths:
             if 2**depth > len(draw.items):

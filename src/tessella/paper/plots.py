@@ -1,17 +1,17 @@
-"""The paper's figures and two more, drawn from the numbers of a run. Needs matplotlib: the `plots` extra."""
+"""The paper's figures and two more, drawn from the numbers of a run. Needs matplotlib (the `plots` extra)."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tessella.paper.claims import at_target
-from tessella.paper.document import Figure
+from tessella.paper.claims import at_target, headline_problems
+from tessella.paper.document import OPENING_FIGURE, Figure
 from tessella.paper.final_lists import BRUTE_FORCE, NAMES
 from tessella.paper.frontiers import BUDGETS
 from tessella.paper.methods import BASELINES, METHODS
 
-# Okabe and Ito's colours, which colour-blind people tell apart; lines differ in marks, too.
+# Okabe and Ito's palette, which is safe for colour-blind readers; lines also differ in markers.
 COLOURS = {
     "ours": "#D55E00",
     "weighted": "#CC79A7",
@@ -42,23 +42,25 @@ SHORT = {
     "pca-tree": "PCA-\ntree",
 }
 COMPARED = ("ours", *BASELINES)
+_MANY_TABLES = "best baseline, many tables"
+_SHOWN_SHARES = (0.4, 1.0)  # by the opening figure
 CAPTIONS = {
-    "curve": "Recovery accuracy against the share of items discarded; dotted: where methods are compared.",
-    "bars": "Recovery accuracy where every method discards the same share; lines are 95% intervals over users.",
-    "histogram": "The share of items discarded, over users, at the setting nearest to the target.",
-    "mean": "The mean share discarded at that setting; lines show one standard deviation over users.",
+    "curve": "Recovery accuracy against the share of items discarded. Methods are compared at the dotted line.",
+    "bars": "Recovery accuracy where every method discards the same share; error bars are 95% intervals over users.",
+    "histogram": "Distribution over users of the share of items discarded, at the setting nearest to the target.",
+    "mean": "The mean share discarded at that setting; error bars show one standard deviation over users.",
     "time": "Measured time of a query against the recall of its final list. Upper left is better.",
-    "popularity": "Recovery of the true top 10 by how often their items were rated, in fifths.",
+    "popularity": "Recovery of the true top 10, by how often the items were rated, in fifths.",
 }
 
 
 def pyplot() -> Any:
-    """The drawing library, set to draw to files."""
+    """Return matplotlib's pyplot, configured to draw to files."""
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError:
-        raise ImportError("figures need matplotlib; pip install 'tessella[plots]'.") from None
+        raise ImportError("figures need matplotlib; install it with pip install 'tessella[plots]'.") from None
     mpl.use("Agg")
     mpl.rcParams.update(
         {
@@ -73,7 +75,7 @@ def pyplot() -> Any:
 
 
 def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[tuple[str, Figure]]:
-    """Draw every figure as PNG and SVG into a folder; of which problem each is, what it is called and shows.
+    """Draw every figure as PNG and SVG into a folder; return each figure with the name of its problem.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[t
     times : dict
         Its measured times.
     folder : Path
-        Where to; it exists.
+        An existing folder to write to.
     """
     plt = pyplot()
     drawn = []
@@ -99,12 +101,61 @@ def draw(results: dict[str, Any], times: dict[str, Any], folder: Path) -> list[t
     return drawn
 
 
+def draw_opening(results: dict[str, Any], folder: Path) -> Figure:
+    """Draw the figure that the report opens with, as PNG; its name and caption.
+
+    Parameters
+    ----------
+    results : dict
+        The numbers of a run, or their summary.
+    folder : Path
+        Where to; it exists.
+    """
+    plt = pyplot()
+    shown = [results["problems"][name] for name in headline_problems(results)]
+    figure, panels = plt.subplots(
+        1, len(shown), figsize=(4.9 * len(shown), 4.8), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, problem in zip(panels[0], shown, strict=True):
+        _opening_panel(axes, problem)
+    panels[0, 0].set_ylabel("recovery accuracy at 10")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.savefig(folder / f"{OPENING_FIGURE.name}.png", dpi=160, facecolor="white", metadata={"Software": None})
+    plt.close(figure)
+    return OPENING_FIGURE
+
+
+def _opening_panel(axes: Any, problem: dict[str, Any]) -> None:
+    """Ours, the baselines with no more look-ups than ours, and the best of the baselines with many tables."""
+    shares = np.linspace(*_SHOWN_SHARES, 301)
+    lines = [np.array(problem["methods"][method]["frontier"]["unlimited"]) for method in BASELINES]
+    tops = [np.interp(shares, line[:, 0], line[:, 1], right=np.nan) for line in lines if len(line)]
+    if tops:
+        best = np.fmax.reduce(tops)
+        axes.plot(100 * shares, best, color="#444444", linewidth=1.4, linestyle="--", label=_MANY_TABLES)
+    for method in reversed(COMPARED):  # ours on top
+        parts = problem["methods"][method]["frontier"]
+        line = np.array(parts["unlimited" if method == "ours" else "tables"])
+        if len(line):
+            wide = {"linewidth": 2.8, "markersize": 6} if method == "ours" else {"linewidth": 1.4, "markersize": 5}
+            edge = COLOURS[method] if MARKS[method] == "P" else "white"  # which would hide a plus
+            style = {"color": COLOURS[method], "marker": MARKS[method], "markeredgecolor": edge, **wide}
+            axes.plot(100 * line[:, 0], line[:, 1], label=METHODS[method], **style)
+    axes.axvline(100 * problem["target"], color="#555555", linewidth=1, linestyle=":")
+    axes.set_title(problem["title"])
+    axes.set_xlabel("items discarded, mean over users (%)")
+    axes.set_xlim(*(100 * share for share in _SHOWN_SHARES))
+    axes.set_ylim(0, 1.03)
+    axes.grid(alpha=0.25)
+
+
 def _legend_below(figure: Any, columns: int) -> None:
     figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
 
 
 def _curves(plt: Any, problem: dict[str, Any]) -> Any:
-    """Frontiers: of baselines, with as many look-ups as ours and with many tables."""
+    """Draw frontiers; those of baselines once with as few look-ups as ours, and once with many tables."""
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 4.6), sharey=True, layout="constrained")
     for axes, budget in zip(panels, ("tables", "unlimited"), strict=True):
         for method, parts in problem["methods"].items():

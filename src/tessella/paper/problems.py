@@ -1,4 +1,4 @@
-"""What to search: draws of user and item factors, generated (P18) or learned from ratings (P19)."""
+"""The problems of the experiments: draws of user and item factors, generated (P18) or learned from ratings (P19)."""
 
 import importlib.util
 import os
@@ -15,10 +15,10 @@ from tessella._numbers import MAX_FACTORS
 from tessella.datasets import DATA_VARIABLE, Ratings, movielens
 from tessella.paper.factorise import Factors, factorise, factorise_implicit
 
-KAPPA = 10  # true best items of a user
+KAPPA = 10  # the number of true best items of a user
 FEWEST_ITEMS = 2 * KAPPA
-FACTORS_ASKED = 102  # users of factors that come ready made: those sets are large
-# By the error on held-out ratings: the lowest of 0.05, 0.065 and 0.08 for 1M; for 100k 0.12 has 0.003 less than 0.1.
+FACTORS_ASKED = 102  # users of ready-made factors, since those sets are large
+# By the error on held-out ratings: for 1M the best of 0.05, 0.065 and 0.08; for 100k, 0.12 would be better by 0.003.
 REGULARISATION = {"100k": 0.1, "1m": 0.065}
 
 
@@ -32,7 +32,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Draws of one kind, and the discarded share at which to compare."""
+    """Draws of one kind, and the discarded share at which methods are compared."""
 
     name: str
     title: str
@@ -101,16 +101,16 @@ def resized(
     n_draws: int | None = None,
     widths: tuple[int, ...] = (),
 ) -> Scale:
-    """A scale with other sizes of synthetic factors, where any are given.
+    """Return a scale with other sizes of synthetic factors, as far as they are given.
 
     Parameters
     ----------
     scale : Scale
-        What to change.
+        The scale to start from.
     n_items, n_users, n_draws : int, default None
         Items and users of a draw, and how many draws of each width.
     widths : tuple of int
-        Numbers of factors to try, each once.
+        The numbers of factors to try.
     """
     sizes: dict[str, Any] = {}
     for name, value, least in (("items", n_items, FEWEST_ITEMS), ("users", n_users, 1), ("draws", n_draws, 1)):
@@ -123,7 +123,7 @@ def resized(
 
 
 def synthetic_problems(scale: Scale, seed: int) -> list[Problem]:
-    """Standard normal factors (P18), several draws for each width."""
+    """Draw standard normal factors (P18), several times for each width."""
     problems = []
     for width in scale.widths:
         draws = []
@@ -147,28 +147,28 @@ def movielens_problems(
     tell: Callable[[str], None] = lambda _doing: None,
     target: float = 0.7,
 ) -> tuple[list[Problem], list[str]]:
-    """MovieLens factors (P19), and where there are more, further sets; and what had to be left out.
+    """Return problems of MovieLens factors (P19) and, with `more`, of further datasets; also what was left out.
 
     Parameters
     ----------
     data : Path or None
-        The folder of data; None is what `movielens` makes of it.
+        The data folder; for None, see `tessella.datasets.movielens`.
     scale : Scale
-        How many users to ask for, in how many draws.
+        How many users to query, in how many draws.
     seed : int
-        Of the factorisation, of which users are asked, and of the baselines' vectors.
+        The seed of the factorisation, of the choice of users, and of the baselines' vectors.
     more : bool
-        Whether to take the implicit factors, MovieLens 1M and factors found beside the data, too.
+        Whether to include implicit factors, MovieLens 1M, and ready-made factors in the data folder.
     tell : callable
-        Called with what is being done.
+        Called with a description of each step.
     target : float
-        The discarded share at which to compare.
+        The discarded share at which methods are compared.
     """
     tell("Reading MovieLens 100k")
     small = movielens(data, "100k")
     if not more:
         return [_explicit(small, "100k", scale, seed, target, tell)[0]], []
-    ready = ready_made_problems(data, scale, seed, target)  # read before the work, because files may be damaged
+    ready = ready_made_problems(data, scale, seed, target)  # read first, because files may be damaged
     left_out: list[str] = []
     sets = {"100k": small}
     try:
@@ -178,13 +178,13 @@ def movielens_problems(
         left_out.append(f"MovieLens 1M: {error}")
     installed = importlib.util.find_spec("implicit") is not None
     if not installed:
-        left_out.append("implicit factors: pip install 'tessella[experiments]' for the implicit library.")
+        left_out.append("implicit factors: the implicit library is missing; pip install 'tessella[experiments]'.")
     problems: list[Problem] = []
     for size, ratings in sets.items():
         problem, found = _explicit(ratings, size, scale, seed, target, tell)
         problems.append(problem)
         if size == "100k":
-            title = "MovieLens 100k, the same with all of the bias on items"
+            title = "MovieLens 100k, explicit factors with all of the bias on items"
             lopsided = bias_on_items(found)
             problems.append(_learned("movielens-100k-bias", title, ratings, lopsided, scale, seed, target))
         if installed:
@@ -212,7 +212,7 @@ def _learned(
 ) -> Problem:
     if ratings.n_items < FEWEST_ITEMS:
         raise ValueError(
-            f"MovieLens has ratings of {ratings.n_items} items here, but at least {FEWEST_ITEMS} are needed."
+            f"the MovieLens file has ratings of {ratings.n_items} items, but at least {FEWEST_ITEMS} are needed."
         )
     counts = np.bincount(ratings.items, minlength=ratings.n_items)
     facts = {"rmse": float(found.rmse[-1])} if found.rmse.size else {}
@@ -223,10 +223,10 @@ def _learned(
 def shared_out(
     users: NDArray[np.float32], items: NDArray[np.float32], n_asked: int, n_draws: int, seed: int
 ) -> tuple[Draw, ...]:
-    """Some of the users, each in one of several draws of the same items.
+    """Distribute some of the users over several draws of the same items.
 
-    Hashes recover more with some random vectors than with others, so that one draw of them would say little: each draw
-    has its own, and each user counts once.
+    Hashes recover more with some random vectors than with others, so a single set of vectors would say little. Each
+    draw has its own vectors, and each user counts once.
     """
     asked = np.random.default_rng(seed).permutation(len(users))[:n_asked]
     parts = np.array_split(asked, min(n_draws, len(asked)))
@@ -234,7 +234,7 @@ def shared_out(
 
 
 def bias_on_items(found: Factors) -> Factors:
-    """The same products, with the bias coordinate of users no larger than their others."""
+    """Rescale the bias coordinate so that users' is as large as their others; products stay the same."""
     users, items = found.users.copy(), found.items.copy()
     size = np.sqrt(np.mean(users[:, :-1] ** 2))
     items[:, -1] *= users[0, -1] / size
@@ -243,7 +243,7 @@ def bias_on_items(found: Factors) -> Factors:
 
 
 def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: float) -> list[Problem]:
-    """Factors in `factors/*/users.npy` and `items.npy` of the folder of data."""
+    """Return problems of the factors in `factors/*/users.npy` and `items.npy` in the data folder."""
     folder = data or (Path(os.environ[DATA_VARIABLE]) if os.environ.get(DATA_VARIABLE) else None)
     problems = []
     for file in sorted((folder / "factors").glob("*/users.npy")) if folder else []:
@@ -251,8 +251,8 @@ def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: floa
         items = _factors_in(file.with_name("items.npy"), users.shape[1])
         if len(items) < FEWEST_ITEMS or not len(users):
             raise ValueError(
-                f"{file.parent} holds factors of {len(users)} users and {len(items)} items, but at least 1 and "
-                f"{FEWEST_ITEMS} are needed."
+                f"{file.parent} has factors of {len(users)} users and {len(items)} items, but at least 1 user and "
+                f"{FEWEST_ITEMS} items are needed."
             )
         name = file.parent.name
         draws = shared_out(users, items, FACTORS_ASKED, scale.n_draws, seed)
@@ -262,9 +262,9 @@ def ready_made_problems(data: Path | None, scale: Scale, seed: int, target: floa
 
 
 def _factors_in(path: Path, n_factors: int | None = None) -> NDArray[np.float32]:
-    """The checked factors in a .npy file."""
+    """Return the checked factors in a .npy file."""
     try:
         array = np.load(path, mmap_mode="r")
     except (OSError, ValueError):
-        raise ValueError(f"{path} cannot be read: it is no .npy file of numbers, or is damaged.") from None
+        raise ValueError(f"{path} cannot be read: it is not a .npy file of numbers, or is damaged.") from None
     return _checks.all_factors(array, str(path), n_factors)

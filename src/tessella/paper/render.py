@@ -30,18 +30,20 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   .prose thead { display: none; }
   .prose tr { display: block; border-bottom: 1px solid var(--line); padding: 0.5rem 0; }
   .prose td { display: block; border: 0; padding: 0.1rem 0; }
+  .prose td:empty { display: none; }
+  .prose td[data-name]::before { content: attr(data-name) ": "; opacity: 0.7; }
 }
 """
-_VERDICTS = {"met": "held", "held": "held", "MISSED": "missed", "did not hold": "missed"}
+_VERDICTS = {"met": "held", "held": "held", "missed": "missed", "did not hold": "missed"}
 
 
 def as_html(blocks: Iterable[Block], figures: Path) -> str:
-    """One page with everything in it.
+    """One HTML page that needs no other file.
 
     Parameters
     ----------
     blocks : iterable of Block
-        What to say; the first heading is the title.
+        The document; its first heading is the title of the page.
     figures : Path
         The folder of the pictures.
     """
@@ -72,35 +74,43 @@ def _html(block: Block, figures: Path) -> str:
             return _html_table(block)
         case Figure(name, caption):
             image = base64.b64encode((figures / f"{name}.png").read_bytes()).decode()
-            text = html.escape(caption)
-            picture = f"<img alt='{text}' src='data:image/png;base64,{image}'>"
-            return f"<figure>{picture}<figcaption>{text}</figcaption></figure>"
+            picture = f"<img alt='{html.escape(_alternative(caption))}' src='data:image/png;base64,{image}'>"
+            return f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
 def _html_table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.head)
-    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in table.rows)
+    body = "".join(f"<tr>{''.join(map(_html_cell, row, table.head))}</tr>" for row in table.rows)
     kind = "wide prose" if table.prose else "wide"
     return f"<div class='{kind}'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _html_cell(text: str) -> str:
+def _html_cell(text: str, name: str) -> str:
+    """A cell, with the name of its column for where there is no room for a head."""
     mark = f" class='{_VERDICTS[text]}'" if text in _VERDICTS else ""
-    return f"<td{mark}>{html.escape(text)}</td>"
+    named = f" data-name='{html.escape(name)}'" if name else ""
+    return f"<td{mark}{named}>{html.escape(text)}</td>"
 
 
-def as_markdown(blocks: Iterable[Block]) -> str:
-    """The same without pictures.
+def _alternative(caption: str) -> str:
+    """The first sentence of a caption, to stand for the picture."""
+    return caption.partition(". ")[0].rstrip(".")
+
+
+def as_markdown(blocks: Iterable[Block], images: str) -> str:
+    """A document as Markdown, with links to its figures.
 
     Parameters
     ----------
     blocks : iterable of Block
-        What to say.
+        The document.
+    images : str
+        Where the figures are, as seen from the page.
     """
-    return "\n\n".join(_markdown(block) for block in blocks if not isinstance(block, Figure)) + "\n"
+    return "\n\n".join(_markdown(block, images) for block in blocks) + "\n"
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Block, images: str) -> str:
     match block:
         case Heading(level, text):
             return f"{'#' * level} {text}"
@@ -111,5 +121,7 @@ def _markdown(block: Block) -> str:
         case Table(head, rows, _):
             cells = [head, ("---",) * len(head), *rows]
             return "\n".join(f"| {' | '.join(row)} |" for row in cells)
-        case Text(text) | Figure(_, text):
+        case Figure(name, caption):
+            return f"![{_alternative(caption)}]({images}/{name}.png)\n\n{caption}"
+        case Text(text):
             return text

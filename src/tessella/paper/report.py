@@ -1,4 +1,4 @@
-"""The files of a run: the page, figures, and every number in JSON and in tidy tables."""
+"""The files of a run: the page, the figures, and all numbers as JSON and as tidy tables."""
 
 import csv
 import json
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tessella.paper import plots
-from tessella.paper.document import Text, document, goal_rows
+from tessella.paper.claims import headline_problems
+from tessella.paper.document import OPENING_FIGURE, Text, document, goal_rows
 from tessella.paper.render import as_html, as_markdown
 
 TABLES = ("points", "matched", "lists", "times", "goals")
@@ -21,11 +22,11 @@ def write(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
     Parameters
     ----------
     results : dict
-        The numbers of a run; the same for the same seed.
+        The numbers of a run, which depend only on the seed.
     times : dict
-        Its measured times, which are not.
+        Its measured times, which vary.
     folder : Path
-        Where to; it exists and is empty.
+        An existing, empty folder to write to.
     """
     figures = folder / FIGURES
     figures.mkdir()
@@ -33,11 +34,12 @@ def write(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (folder / "times.json").write_text(json.dumps(times, indent=1) + "\n")
     _write_tables(results, times, folder)
-    (folder / "report.html").write_text(as_html(document(results, times, drawn), figures))
+    page = document(results, times, drawn, plots.draw_opening(results, figures))
+    (folder / "report.html").write_text(as_html(page, figures))
 
 
 def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
-    """The numbers that words and tables need: a run without its points, curves and histograms, but with its times.
+    """Return the numbers that text and tables need: a run with its times, without points, curves and histograms.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
     times : dict
         Its measured times.
     """
-    problems = {}
+    problems, opening = {}, headline_problems(results)
     for name, problem in results["problems"].items():
         methods: dict[str, Any] = {}
         for method, parts in problem["methods"].items():
@@ -57,6 +59,8 @@ def summary(results: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
             methods[method] = {"matched": short, "mean_gain_of_ours": parts["mean_gain_of_ours"]}
             if method in ("weighted", "exact"):
                 methods[method]["points"] = parts["points"]
+            if name in opening:
+                methods[method]["frontier"] = parts["frontier"]
         problems[name] = {**problem, "methods": methods}
     rounded: dict[str, Any] = _rounded({**results, "problems": problems, "times": times})
     return rounded
@@ -71,20 +75,20 @@ def _rounded(value: Any) -> Any:
 
 
 def paper_page(results: dict[str, Any]) -> str:
-    """docs/paper.md.
+    """Return the text of docs/paper/measured.md.
 
     Parameters
     ----------
     results : dict
         From `summary`.
     """
-    title, *rest = document(results, results["times"])
+    blocks = document(results, results["times"], opening=OPENING_FIGURE)
     source = Text("Written by `docs/make_paper.py` from [paper-results.json](paper-results.json).")
-    return as_markdown([title, source, *rest])
+    return as_markdown([*blocks, source], "../images")
 
 
 def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) -> None:
-    """Every number in tidy tables."""
+    """Write all numbers to tidy tables."""
     problems = results["problems"]
     methods = [(name, method, parts) for name, found in problems.items() for method, parts in found["methods"].items()]
     points = [
@@ -113,7 +117,7 @@ def _write_tables(results: dict[str, Any], times: dict[str, Any], folder: Path) 
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without rows in it: settings as JSON, a recovery with its interval as three numbers."""
+    """Flatten a row: settings become JSON, and a recovery with its interval becomes three numbers."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name == "recovery":

@@ -1,4 +1,4 @@
-"""The paper's experiments from end to end: factors, sweeps, final lists, figures, report."""
+"""The paper's experiments end to end: factors, sweeps, final lists, figures, report."""
 
 import contextlib
 import importlib.metadata
@@ -32,29 +32,29 @@ def reproduce(
     scale: Scale | None = None,
     tell: Tell = lambda _doing, _done, _total: None,
 ) -> dict[str, Any]:
-    """Run the experiments and write the report into a folder, whole or not at all; its numbers.
+    """Run the experiments, write the report to a folder, atomically, and return its numbers.
 
     Parameters
     ----------
     kind : {"synthetic", "movielens", "all"}
-        Which experiments.
+        Which experiments to run.
     out : Path
-        The folder to make.
+        The folder to create.
     quick : bool, default False
-        Whether to be quick: fewer items, users, settings and sets.
+        Whether to use fewer items, users, settings and datasets.
     data : Path, default None
-        The folder of data; None is what `tessella.datasets.movielens` makes of it.
+        The data folder; for None, see `tessella.datasets.movielens`.
     seed : int, default 0
-        The same seed gives the same numbers, times aside.
+        Equal seeds give equal numbers, except for times.
     overwrite : bool, default False
-        Whether to replace a report that stands there.
+        Whether to replace an existing report.
     scale : Scale, default None
-        How much work to do, if not what `quick` says.
+        How much work to do; None follows `quick`.
     tell : callable
-        Called before each step with what is being done, how many steps are done, and of how many, once that is known.
+        Called before each step with its description, how many steps are done, and how many there are, once known.
     """
     _checks.one_of(kind, "kind", KINDS)
-    plots.pyplot()  # refused before the work, not after it
+    plots.pyplot()  # if matplotlib is missing, fail before the work, not after it
     usual = QUICK if quick else FULL
     size = scale or usual
     place = Path(out)
@@ -72,13 +72,13 @@ def reproduce(
             "problems": found,
         }
         report.write(results, times, folder)
-        _refuse_other_files(place)  # again, as the experiments took long
+        _refuse_other_files(place)  # again, since the experiments take a long time
     return results
 
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[bool]:
-    """NumPy on one thread, if threadpoolctl is there: for times, and because its threads wait for each other's CPUs."""
+    """Limit NumPy to one thread, if threadpoolctl is installed: for timing, and because its threads would compete."""
     if importlib.util.find_spec("threadpoolctl") is None:
         yield False
         return
@@ -91,7 +91,7 @@ def _one_thread() -> Iterator[bool]:
 def _problems(
     kind: str, size: Scale, seed: int, data: Path | None, *, quick: bool, tell: Callable[[str], None]
 ) -> tuple[list[Problem], list[str]]:
-    """The problems to work on, and what had to be left out."""
+    """Return the problems to run, and what had to be left out."""
     left_out: list[str] = []
     found: list[Problem] = []
     if kind in ("movielens", "all"):  # first: it may lack data
@@ -102,7 +102,7 @@ def _problems(
 
 
 def _measured(asked: list[Problem], size: Scale, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The numbers and the times of each problem."""
+    """Return the numbers and the times of each problem."""
     total = len(asked) * (len(METHODS) + 1) + 1
     done = itertools.count()
     found, times = {}, {}
@@ -120,7 +120,7 @@ def _measured(asked: list[Problem], size: Scale, tell: Tell) -> tuple[dict[str, 
 
 
 def _command(kind: str, seed: int, data: Path | None, *, quick: bool, size: Scale, usual: Scale) -> str:
-    """The command that gives these numbers, wherever its data and its output are."""
+    """Return the command that reproduces these numbers, without the paths of data and output."""
     words = ["tessella", "reproduce", kind, *(["--quick"] if quick else []), "--seed", str(seed)]
     if data is not None and kind != "synthetic":
         words += ["--data", "FOLDER"]
@@ -136,7 +136,7 @@ def _command(kind: str, seed: int, data: Path | None, *, quick: bool, size: Scal
 
 
 def versions() -> dict[str, str]:
-    """What ran."""
+    """Return the versions of the software used."""
     found = {"tessella": __version__, "python": platform.python_version(), "machine": platform.machine()}
     for name in ("numpy", "scipy", "matplotlib", "implicit"):
         if importlib.util.find_spec(name) is not None:
@@ -145,7 +145,9 @@ def versions() -> dict[str, str]:
 
 
 def _refuse_other_files(path: Path) -> None:
-    """Refuse to replace a folder that holds something else than a report."""
+    """Refuse to replace a folder with files that are not part of a report."""
     others = sorted({entry.name for entry in path.iterdir()} - {*report.FILES, report.FIGURES}) if path.exists() else []
     if others:
-        raise FileExistsError(f"{path} holds {others[0]}, which is no part of a report, so it is not replaced.")
+        raise FileExistsError(
+            f"{path} contains {others[0]}, which is not part of a report, so it is not replaced; choose another path."
+        )

@@ -1,1 +1,1 @@
-"""What a recommender knows beside its index: users, attributes, signals; and what it makes of a question."""
+"""What a recommender holds besides its index (users, attributes, signals), and how it answers a request."""

@@ -1,4 +1,4 @@
-"""All users: their lists, a block at a time, in memory that does not grow with their number."""
+"""Lists for all users, one block of users at a time, in memory that does not grow with their number."""
 
 import importlib.metadata
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def recommended_to_all(
     overwrite: bool,
     progress: bool | None,
 ) -> SearchResult | None:
-    """The lists of all users of an edition: written to a folder, passed on, or returned."""
+    """Compute the lists of all users of an edition; write them to a folder, pass them to `out`, or return them."""
     version, users = edition.version, edition.known_users()
     n = len(users)
     wish = replace(
@@ -46,7 +46,7 @@ def recommended_to_all(
         filters = [] if row_filter is None else same_filter(version, len(block), None, row_filter)
         return fingerprint(queries_of(edition, block, own), *filters)
 
-    none = answer(slice(0, 0))  # refuses what it would refuse later
+    none = answer(slice(0, 0))  # refuses bad input before any work is done
     k = none.ids.shape[1]
     seen = 0 if users.seen is None else 48 * users.seen.n_entries // max(1, n)
     a_user = users.n_interests * (12 * version.n_factors + answer_bytes(version, k)) + seen

@@ -1,4 +1,4 @@
-"""Answering: the lists for those who ask, under everything they wish for."""
+"""Answering: the recommended lists for a request, under all its filters, boosts and rules."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,7 @@ from tessella.search.filters import Given, LazyFilter, PreparedFilter, all_allow
 from tessella.search.route import LARGEST_K, search
 from tessella.search.selections import selection
 
-DEEPER = 4  # times as many items are looked at where a rule leaves too few
+DEEPER = 4  # how many times as many items to search when a rule leaves too few
 
 Variety = AtMost | Diversify
 RowFilter = Filter | LazyFilter | None
@@ -29,7 +29,7 @@ RowFilter = Filter | LazyFilter | None
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for, whoever asks."""
+    """The options of a request: all of it except who asks."""
 
     k: int
     exclude_seen: bool = True
@@ -49,10 +49,10 @@ class Wish:
         _checks.one_of(self.interests, "interests", INTERESTS)
         if self.variety is not None and not isinstance(self.variety, AtMost | Diversify):
             kind = type(self.variety).__name__
-            raise TypeError(f"variety is a {kind}, but must be tessella.at_most(...) or tessella.diversify(...).")
+            raise TypeError(f"variety must be tessella.at_most(...) or tessella.diversify(...), not {kind}.")
 
     def of_queries(self, some: slice, n: int) -> "Wish":
-        """What is asked for some of n who ask, where filters were read before."""
+        """Return the options for some of n queries; filters must have been read already."""
         exclude, allow = (None if given is None else given.of_queries(some) for given in (self.exclude, self.allow))
         boosts = self.boosts
         if boosts is not None:
@@ -61,15 +61,17 @@ class Wish:
 
 
 def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
-    """The lists."""
+    """Return the recommended lists for a request."""
     version = edition.version
     k = _checks.whole_number(wish.k, "k", 1, max(LARGEST_K, version.n_live))
     queries = queries_of(edition, asked, wish)
     row_filter = filtered(edition, asked, wish, shown=isinstance(wish.variety, Diversify))
-    if wish.variety is None:
-        found = searched(edition, queries, k, wish, row_filter, single=asked.single)
+    if isinstance(wish.variety, AtMost):
+        found = _at_most(edition, queries, k, wish.variety, wish, row_filter)
+    elif isinstance(wish.variety, Diversify):
+        found = _diversified(edition, queries, k, wish.variety, wish, row_filter)
     else:
-        found = (_at_most if isinstance(wish.variety, AtMost) else _diversified)(edition, queries, k, wish, row_filter)
+        found = searched(edition, queries, k, wish, row_filter, single=asked.single)
     if asked.single and found.ids.ndim == 2:
         found = SearchResult(found.ids[0], found.scores[0], found.n_scored[0], found.certified[0])
     if wish.boosts:
@@ -79,14 +81,14 @@ def answered(edition: Edition, asked: Asked, wish: Wish) -> SearchResult:
 
 
 def signals_of(edition: Edition) -> Signals:
-    """The signals that boosts name."""
+    """Return the signals, which boosts need."""
     if edition.signals is None:
-        raise ValueError("boosts needs signals of items, but the recommender has none; build it with signals.")
+        raise ValueError("boosts needs item signals, but the recommender has none; build it with signals.")
     return edition.signals
 
 
 def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32]:
-    """The vectors to search with: one for each who asks, or several whose best score counts."""
+    """Return the vectors to search with: one per query, or several of which the best score counts."""
     vectors = asked.vectors
     if vectors.ndim == 3 and (wish.interests == "sum" or vectors.shape[1] == 1):
         vectors = vectors.sum(axis=1, dtype=np.float64)
@@ -107,7 +109,7 @@ def queries_of(edition: Edition, asked: Asked, wish: Wish) -> NDArray[np.float32
 
 
 def filtered(edition: Edition, asked: Asked, wish: Wish, *, shown: bool = False) -> RowFilter:
-    """Which items may answer each of those who ask, with or without what was shown before; None if all may."""
+    """Return the filter of each query, or None if every item may answer; `shown` keeps items of previous pages."""
     version, n = edition.version, len(asked)
     excluded: list[Given] = []
     if wish.exclude_seen:
@@ -130,7 +132,7 @@ def filtered(edition: Edition, asked: Asked, wish: Wish, *, shown: bool = False)
 
 
 def _read(edition: Edition, given: Any, name: str, n: int) -> Given:
-    """What a caller passed as a filter."""
+    """Read a filter that the caller passed."""
     return given if isinstance(given, PreparedFilter) else selection(edition.version, given, name, n)
 
 
@@ -143,11 +145,11 @@ def searched(
     *,
     single: bool = False,
 ) -> SearchResult:
-    """The top k of all that may answer; of several vectors, by the best score with any."""
+    """Return the top k of the items that pass the filter; with several vectors per query, by the best score."""
     version = edition.version
     if queries.ndim == 2:
         return _search(edition, queries[0] if single else queries, k, wish, row_filter)
-    # A vector of zeros is none, unless there is no other.
+    # A vector of zeros is ignored, unless there is no other.
     there: NDArray[np.bool_] = np.asarray(queries[..., : edition.n_factors].any(axis=2))
     there[~there.any(axis=1), 0] = True
     found = []
@@ -160,17 +162,16 @@ def searched(
 
 
 def _search(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
-    """The top k for one vector or many; those with boosts have plans of their own."""
+    """Return the top k for one vector or many; boosted queries have plans of their own."""
     if wish.boosts and edition.boosting is not None:
         return edition.boosting.search(edition.version, queries, k, wish.method, row_filter, wish.threads)
     return search(edition.version, queries, k, wish.method, None, row_filter, wish.threads)
 
 
-def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter) -> SearchResult:
-    """The top k under a rule: what it lets in of ever longer lists, until there are k or nothing is left."""
-    rule = wish.variety
-    if not isinstance(rule, AtMost):
-        raise TypeError("variety is no rule of how many there may be.")
+def _at_most(
+    edition: Edition, queries: NDArray[np.float32], k: int, rule: AtMost, wish: Wish, row_filter: RowFilter
+) -> SearchResult:
+    """Return the top k under a rule: search longer and longer lists until the rule keeps k items or none are left."""
     attributes = attributes_for(edition, rule)
     n, most = len(queries), max(1, edition.version.n_live)
     result = _empty(edition, n, k)
@@ -192,20 +193,16 @@ def _at_most(edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish,
 
 
 def attributes_for(edition: Edition, rule: AtMost) -> Attributes:
-    """The attributes of items, which must have the column of a rule."""
-    if edition.attributes is None:
-        raise ValueError("at_most needs attributes of items, but the recommender has none; build it with attributes.")
-    edition.attributes.column(rule.per, "at_most")
-    return edition.attributes
+    """Return the item attributes, which must include the column of the rule."""
+    attributes = edition.known_attributes("at_most")
+    attributes.column(rule.per, "at_most")
+    return attributes
 
 
 def _diversified(
-    edition: Edition, queries: NDArray[np.float32], k: int, wish: Wish, row_filter: RowFilter
+    edition: Edition, queries: NDArray[np.float32], k: int, rule: Diversify, wish: Wish, row_filter: RowFilter
 ) -> SearchResult:
-    """The items that a rule chooses from the best candidates; pages are parts of one such list."""
-    rule = wish.variety
-    if not isinstance(rule, Diversify):
-        raise TypeError("variety is no rule to diversify by.")
+    """Return the items that a rule selects from the best candidates; pages are parts of one such list."""
     found = searched(edition, queries, max(rule.candidates, k), wish, row_filter)
     result = _empty(edition, len(queries), k)
     shown = [None] * len(queries) if wish.cursor is None else wish.cursor.lists()
@@ -222,7 +219,7 @@ def _diversified(
 
 
 def _empty(edition: Edition, n: int, k: int) -> SearchResult:
-    """Lists without an item."""
+    """Return n empty lists of length k."""
     ids = np.full((n, k), None, object) if edition.version.text_ids else np.full((n, k), -1)
     return SearchResult(ids, np.full((n, k), -np.inf, np.float32), np.zeros(n, np.int64), np.ones(n, np.bool_))
 
@@ -234,9 +231,9 @@ def _put(
     kept: NDArray[np.bool_],
     done: NDArray[np.bool_],
 ) -> None:
-    """Put the kept items of lists that are done where they belong."""
+    """Copy the kept items of finished lists into the result."""
     row, at = np.nonzero(kept & done[:, None] & (found.scores > -np.inf))
-    number = np.cumsum(done) - 1  # of a list, among those that are done
+    number = np.cumsum(done) - 1  # the number of each list among the finished ones
     starts = np.searchsorted(row, np.arange(len(done)))
     place = np.arange(len(row)) - starts[row]
     result.ids[queries[number[row]], place] = found.ids[row, at]
@@ -245,7 +242,7 @@ def _put(
 
 
 def shown_entries(edition: Edition, cursor: Cursor | None, n: int) -> NDArray[np.int64]:
-    """Entries of what was shown, for each query, in that order; filled up with -1."""
+    """Return the entries already shown to each query, in order, padded with -1."""
     if cursor is None:
         return np.zeros((n, 0), np.int64)
     lengths = np.diff(cursor.starts)

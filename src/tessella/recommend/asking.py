@@ -1,4 +1,4 @@
-"""Asking: from what a caller passes as users, vectors or likes to the vectors to search with, and whose they are."""
+"""Asking: turns the users, vectors or likes that a caller passes into vectors to search with."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,28 +14,28 @@ from tessella.versions.fingerprint import fingerprint
 
 
 class Asked(NamedTuple):
-    """Who asks: one vector or several for each."""
+    """Who asks: the query vectors, one or several for each query, and whose they are."""
 
     vectors: NDArray[Any]  # (n, n_factors), or (n, n_interests, n_factors)
     single: bool
     users: NDArray[Any] | None = None  # ids
-    rows: NDArray[np.int64] | slice | int | None = None  # of the users, for what they have seen
-    met: tuple[Selection, ...] = ()  # items that were named, which are no answer
-    named: tuple[Any, ...] = ()  # what tells this question from others if vectors do not
+    rows: NDArray[np.int64] | slice | int | None = None  # of the users, to look up what they have seen
+    met: tuple[Selection, ...] = ()  # items named in the request, which must not be recommended
+    named: tuple[Any, ...] = ()  # identifies the request; empty if the vectors do
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def digest(self) -> str:
-        """What tells this question from others."""
+        """Return a digest that identifies the request."""
         if self.named:
-            text = repr([_plain(part) for part in self.named])  # equal texts may be in arrays of different widths
+            text = repr([_plain(part) for part in self.named])  # arrays of equal strings may differ in width
             return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return fingerprint(np.asarray(self.vectors, np.float32))[:16]
 
 
 def _plain(value: Any) -> Any:
-    """Arrays as lists."""
+    """Convert arrays to lists."""
     return (
         value.tolist() if isinstance(value, np.ndarray) else list(map(_plain, value)) if type(value) is list else value
     )
@@ -44,15 +44,15 @@ def _plain(value: Any) -> Any:
 def asked(
     edition: Edition, users: Any, liked: Any, like: Any, dislike: Any, regularization: float, alpha: float
 ) -> Asked:
-    """Users by id, vectors, likes to fold in, or items to be like and unlike."""
+    """Read who asks: users by id, vectors, likes to fold in, or items to resemble or to avoid."""
     if like is not None or dislike is not None:
         if users is not None or liked is not None:
-            raise ValueError("like and dislike are for a question without a user; pass them without users and liked.")
+            raise ValueError("like and dislike cannot be combined with users or liked; pass one or the other.")
         return _alike(edition, like, dislike)
     if liked is not None:
         return _folded_in(edition, users, liked, regularization, alpha)
     if users is None:
-        raise ValueError("nobody is asked for; pass users, liked or like.")
+        raise ValueError("there is nobody to recommend to; pass users, liked or like.")
     if type(users) is int or type(users) is str:
         return _one(edition, users)
     ids = _user_ids(users)
@@ -62,7 +62,7 @@ def asked(
 
 
 def _one(edition: Edition, user: int | str) -> Asked:
-    """A user who is in the model."""
+    """Look up one known user."""
     known = edition.known_users()
     row = known.row_of(user)
     some = slice(row, row + 1)
@@ -70,7 +70,7 @@ def _one(edition: Edition, user: int | str) -> Asked:
 
 
 def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
-    """Users who are in the model."""
+    """Look up known users."""
     known = edition.known_users()
     rows = known.rows_of(ids)
     return Asked(
@@ -79,19 +79,19 @@ def _known(edition: Edition, ids: NDArray[Any], *, single: bool) -> Asked:
 
 
 def block_of_users(edition: Edition, some: slice) -> Asked:
-    """Some users by their rows."""
+    """Look up a block of users by their rows."""
     known = edition.known_users()
     return Asked(known.factors_of(some), False, known.ids[some], some, (), (known.ids[some],))
 
 
 def _user_ids(users: Any) -> NDArray[Any] | None:
-    """The ids that were passed, or None for vectors."""
+    """Return the ids that were passed, or None for vectors."""
     if isinstance(users, bool | np.bool_):
-        raise TypeError("users is a bool, but must be ids of users or vectors.")
+        raise TypeError("users must be ids or vectors, not bool.")
     if isinstance(users, str | int | np.integer):
         return _checks.ids([users], 1, unique=False, name="users")
     if _checks.is_sparse(users):
-        raise TypeError("users is a SciPy sparse matrix, but must be ids of users or vectors; pass likes as liked=.")
+        raise TypeError("users must be ids or vectors, not a SciPy sparse matrix; pass likes as liked=.")
     if not isinstance(users, list | tuple | range) and hasattr(users, "__array__"):
         users = np.asarray(users)
     if isinstance(users, np.ndarray) and users.dtype.kind != "O":
@@ -104,7 +104,7 @@ def _user_ids(users: Any) -> NDArray[Any] | None:
         ):
             return None
     else:
-        raise TypeError(f"users is a {type(users).__name__}, but must be ids of users or vectors.")
+        raise TypeError(f"users must be ids or vectors, not {type(users).__name__}.")
     return _checks.ids(users, None, unique=False, name="users")
 
 
@@ -112,11 +112,11 @@ def _vectors(edition: Edition, given: Any) -> Asked:
     array = _checks.numbers(given, "users")
     if array.ndim not in (1, 2, 3):
         raise ValueError(
-            f"users has {array.ndim} dimensions, but vectors have 1 to 3: (n_users, n_interests, n_factors)."
+            f"users has {array.ndim} dimensions, but must have 1 to 3: at most (n_users, n_interests, n_factors)."
         )
     if array.shape[-1] != edition.n_factors:
         raise ValueError(
-            f"users has vectors of {array.shape[-1]} numbers, but the model has {edition.n_factors} factors."
+            f"users has vectors of length {array.shape[-1]}, but the model has {edition.n_factors} factors."
         )
     if array.ndim == 3 and not array.shape[1]:
         raise ValueError("users has 0 vectors for each user, but must have at least 1.")
@@ -127,14 +127,14 @@ def _vectors(edition: Edition, given: Any) -> Asked:
 
 
 def _alike(edition: Edition, like: Any, dislike: Any) -> Asked:
-    """The mean vector of what is liked, less that of what is not."""
+    """Return the mean vector of the items in `like` minus that of the items in `dislike`."""
     sides = [
         None if given is None else item_lists(given, name) for name, given in (("like", like), ("dislike", dislike))
     ]
     counts = {len(side[0]) for side in sides if side is not None}
     singles = {side[1] for side in sides if side is not None}
     if len(counts) > 1 or len(singles) > 1:
-        raise ValueError("like and dislike must both be one sequence of ids, or lists of as many sequences.")
+        raise ValueError("like and dislike must both be one sequence of ids, or lists of equally many sequences.")
     (n,), (single,) = counts, singles
     vectors = np.zeros((n, edition.n_factors))
     met, named = [], []
@@ -146,18 +146,18 @@ def _alike(edition: Edition, like: Any, dislike: Any) -> Asked:
         if lists:
             met.append(as_selection(edition, lists))
     if not any(len(ids) for lists in named for ids in lists):
-        raise ValueError("like and dislike are empty, but at least 1 item is needed.")
+        raise ValueError("like and dislike are empty, but must name at least 1 item.")
     return Asked(vectors.astype(np.float32), single, None, None, tuple(met), ("like", *named))
 
 
 def _folded_in(edition: Edition, users: Any, liked: Any, regularization: float, alpha: float) -> Asked:
-    """Vectors by one least-squares step over what was liked; of users who are known, beside what they have seen."""
+    """Compute vectors by one least-squares step over the liked items and, for known users, those they have seen."""
     lists, single = item_lists(liked, "liked")
     ids = rows = None
     if users is not None:
         ids = _user_ids(users)
         if ids is None:
-            raise TypeError("users holds vectors, but beside liked it must hold ids of users.")
+            raise TypeError("users holds vectors, but together with liked it must hold user ids.")
         if single != (np.ndim(users) == 0) or len(ids) != len(lists):
             raise ValueError(f"liked has {len(lists)} lists of items, but there are {len(ids)} users.")
         rows = edition.known_users().rows_of(ids)
@@ -174,11 +174,12 @@ def _folded_in(edition: Edition, users: Any, liked: Any, regularization: float, 
 def _with_seen(
     edition: Edition, row: int, items: NDArray[Any], weights: NDArray[np.float64] | None
 ) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """What a user likes now, beside what she has seen before and is still there."""
+    """Return the items a user likes now, together with those seen before that still exist."""
     seen = edition.known_users().seen
     if seen is None:
         raise ValueError(
-            "liked is added to what a user has seen, but the recommender holds nothing seen; leave out users."
+            "with users, liked is added to the items they have seen, but the recommender has no seen items; pass liked "
+            "without users."
         )
     before, their_weights = seen.of_user(row)
     old = (edition.version.find(before) >= 0) & ~np.isin(before, items)
@@ -187,17 +188,17 @@ def _with_seen(
     return together, np.concatenate([their_weights[old].astype(np.float64), own])
 
 
-Likes: TypeAlias = tuple[NDArray[Any], NDArray[np.float64] | None]  # ids, and perhaps weights
+Likes: TypeAlias = tuple[NDArray[Any], NDArray[np.float64] | None]  # ids and, if given, weights
 
 
 def item_lists(given: Any, name: str) -> tuple[list[Likes], bool]:
-    """Items and perhaps weights, for one or for each of several; and whether it was one."""
+    """Read items, with weights if given, for one user or several; also return whether it was one."""
     if isinstance(given, Mapping):
         return [_weighted(given, name)], True
     if isinstance(given, str | int | np.integer):
         raise TypeError(f"{name} is {given!r}, but must be a sequence of ids; pass [{given!r}].")
     if not (isinstance(given, list | tuple | set | frozenset | range | np.ndarray) or hasattr(given, "__array__")):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must be a sequence of ids.")
+        raise TypeError(f"{name} must be a sequence of ids, not {type(given).__name__}.")
     values = list(given)
     if values and all(isinstance(value, Mapping) or _checks.is_sequence(type(value)) for value in values):
         return [
@@ -207,21 +208,21 @@ def item_lists(given: Any, name: str) -> tuple[list[Likes], bool]:
 
 
 def item_ids(values: Any, name: str) -> NDArray[Any]:
-    """Ids of items, each once."""
+    """Read ids and refuse duplicates."""
     checked = _checks.ids(list(values), None, unique=False, name=name)
     if len(np.unique(checked)) < len(checked):
-        _checks.ids(checked, None, name=name)  # has the sentence
+        _checks.ids(checked, None, name=name)  # raises the error
     return checked
 
 
 def _weighted(given: Mapping[Any, Any], name: str) -> Likes:
-    """Items with weights."""
+    """Read a mapping of items to weights."""
     weights = _checks.numbers(list(given.values()) or np.zeros(0), f"weights of {name}").astype(np.float64)
     return item_ids(list(given), name), weights
 
 
 def as_selection(edition: Edition, lists: list[NDArray[Any]]) -> Ids:
-    """Lists of ids, as a search excludes them."""
+    """Turn lists of ids into a filter that excludes them."""
     filled = [ids for ids in lists if len(ids)]
     values = np.concatenate(filled) if filled else edition.version.no_ids()
     starts = np.concatenate([[0], np.cumsum([len(ids) for ids in lists], dtype=np.int64)])

@@ -1,4 +1,4 @@
-"""Attributes: what is known of items, in columns."""
+"""Attributes: the metadata of items, in columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from tessella.recommend import columns, reading
 from tessella.recommend.columns import Column, Labels
 from tessella.recommend.names import refuse_name
 
-RESERVED = ("and", "or", "not")  # words of `where`
+RESERVED = ("and", "or", "not")  # keywords of `where`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attributes:
-    """Columns with a value, several values, or none for each of n items; never changed once made.
+    """Columns with one value, several values or no value for each of n items; immutable.
 
-    A column is of one kind: category (a text), several (a list of texts or of whole numbers), number, date, boolean.
+    A column has one kind: category (a string), several (a list of strings or of integers), number, date or boolean.
 
     Examples
     --------
@@ -34,21 +34,22 @@ class Attributes:
 
     @classmethod
     def of(cls, data: Any, n: int, what: str = "attributes", *, like: Self | None = None, some: bool = False) -> Self:
-        """The columns of a dict of lists or arrays, or of a table of pandas, polars or Arrow.
+        """Read the columns of a dict of lists or arrays, or of a pandas, polars or Arrow table.
 
         Parameters
         ----------
-        data : dict, or table of pandas, polars or Arrow
-            The columns. Texts are a category, lists of texts or whole numbers several values, whole numbers and floats
-            numbers; dates are of a type for dates, such as datetime64. None, NaN, NaT and NA are missing values.
+        data : dict, or pandas, polars or Arrow table
+            The columns. Strings become a category, lists of strings or integers become several values, and integers
+            and floats become numbers. Dates need a date type, such as datetime64. None, NaN, NaT and NA are missing
+            values.
         n : int
-            How many items there are: the length of every column.
+            The number of items, and so the length of every column.
         what : str, default "attributes"
-            What errors call it.
+            What error messages call the data.
         like : Attributes, optional
-            Others, whose columns these must have, of the same kinds. Dates may then also be texts.
+            Existing attributes whose columns and kinds the data must match. Dates may then also be strings.
         some : bool, default False
-            Whether some of these columns are enough.
+            Whether `data` may have only some of the columns of `like`.
         """
         found = {}
         given = dict(reading.named_columns(data, what))
@@ -56,7 +57,7 @@ class Attributes:
             like._check_names(given, what, some=some)
         for name, column in given.items():
             if name in RESERVED:
-                raise ValueError(f"{what} has a column named {name!r}, which is a word of where; give it another name.")
+                raise ValueError(f"{what} has a column named {name!r}, which is a keyword of where; rename the column.")
             other = None if like is None else like.columns[name]
             found[name] = reading.read(column, n, f"{what}[{name!r}]", other)
         return cls(found if like is None else {name: found[name] for name in like.columns if name in found}, n)
@@ -80,26 +81,26 @@ class Attributes:
 
     @property
     def nbytes(self) -> int:
-        """The memory of all columns."""
+        """The size of all columns in bytes."""
         return sum(column.nbytes for column in self.columns.values())
 
     def column(self, name: str, what: str = "attributes") -> Column:
-        """A column by its name; a sentence with near names if there is none."""
+        """Return a column by name; the error for an unknown name suggests a similar one."""
         if name not in self.columns:
             refuse_name(name, self.names, f"{what} names the column", "there is no such column")
         return self.columns[name]
 
     def take(self, entries: ArrayLike) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         chosen = np.asarray(entries, np.int64)
         return type(self)({name: column.take(chosen) for name, column in self.columns.items()}, len(chosen))
 
     def blank(self, n: int) -> Self:
-        """The same columns for n items of which nothing is known."""
+        """Return these columns for n items, with every value missing."""
         return type(self)({name: reading.blank(n, column) for name, column in self.columns.items()}, n)
 
     def joined(self, other: Self) -> Self:
-        """The entries of others after these; they must have the same columns, of the same kinds."""
+        """Append the entries of other attributes, which must have columns of the same names and kinds."""
         self._check_names(other.columns, "attributes")
         joined = {}
         for name, column in self.columns.items():
@@ -108,7 +109,7 @@ class Attributes:
         return type(self)(joined, self.n + other.n)
 
     def replaced(self, entries: ArrayLike, other: Self) -> Self:
-        """The same with others in the place of some entries; columns that the others have not stay as they are."""
+        """Replace some entries; columns that `other` does not have stay unchanged."""
         rows = np.arange(self.n)
         rows[np.asarray(entries, np.int64)] = self.n + np.arange(other.n)
         old = type(self)({name: self.columns[name] for name in other.columns}, self.n)
@@ -120,23 +121,23 @@ class Attributes:
         for name in self.columns:
             if name not in names and not some:
                 raise ValueError(
-                    f"{what} has no column {name!r}, but the items there have one; pass None where values are missing."
+                    f"{what} has no column {name!r}, but existing items have it; pass None for missing values."
                 )
 
     def values(self, name: str, entries: ArrayLike | None = None) -> list[Any]:
-        """The values of a column as JSON has them, of all entries or of some; dates are texts, missing values None."""
+        """Return the JSON values of a column for all or some entries; dates are strings, missing values None."""
         return self.column(name).values(np.arange(self.n) if entries is None else np.asarray(entries, np.int64))
 
     def row(self, entry: int) -> dict[str, Any]:
-        """All that is known of one item, as JSON has it."""
+        """Return all attributes of one item as JSON values."""
         return {name: column.values(np.array([entry]))[0] for name, column in self.columns.items()}
 
     def labels(self, name: str, entries: ArrayLike, what: str = "attributes") -> Labels:
-        """A number for each value of each entry, equal where values are: where those of each begin, and the numbers."""
+        """Number the values of entries, equal values alike; return where each entry starts, and the numbers."""
         return self.column(name, what).labels(np.asarray(entries, np.int64))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns as flat arrays, for a file."""
+        """Return all columns as flat arrays, to store in a file."""
         return {
             f"{number}.{name}": array
             for number, column in enumerate(self.columns.values())
@@ -144,13 +145,13 @@ class Attributes:
         }
 
     def facts(self) -> dict[str, Any]:
-        """What it takes to read the arrays, as JSON has it."""
+        """Return what is needed to read the arrays again, as JSON values."""
         named = [{"name": name, **column.facts()} for name, column in self.columns.items()]
         return {"n": self.n, "columns": named}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """What `to_arrays` and `facts` gave."""
+        """Restore attributes from the results of `to_arrays` and `facts`."""
         found = {}
         try:
             for number, described in enumerate(facts["columns"]):

@@ -1,4 +1,4 @@
-"""Boosting: how searches with boosts are planned, so that they keep the recall that was asked for."""
+"""Boosting: plans for searches with boosts, so that they also reach the target recall."""
 
 import weakref
 from dataclasses import dataclass, field, replace
@@ -16,14 +16,14 @@ from tessella.search.route import search
 from tessella.search.tuning import tuned
 from tessella.versions.version import Version
 
-RANGES = ((0.02, 0.1), (0.1, 0.4), (0.4, 2.0))  # of strengths, each with a plan of its own
+RANGES = ((0.02, 0.1), (0.1, 0.4), (0.4, 2.0))  # of boost strength; each has a plan of its own
 ENDS = np.array([0.0, *(high for _, high in RANGES)])
 
 _EXACT = Exact()
 
 
 class _Last:
-    """The last version that was searched with boosts, and the same with each of the plans for them."""
+    """Caches, for the last version searched with boosts, its variants with each of the boost plans."""
 
     def __init__(self) -> None:
         self.pair: tuple[weakref.ref[Version], list[Version]] | None = None
@@ -40,11 +40,11 @@ class _Last:
 
 @dataclass(frozen=True)
 class Boosting:
-    """The plans of queries with boosts, which ask for other items than the users an index is tuned with.
+    """Plans for boosted queries, whose top items differ from those of the queries an index is tuned with.
 
-    The strength of a query's boosts is the length of its coordinates for signals beside that of all others. Without
-    boosts, the plan of the index holds. Each range of strengths has a plan of its own. Beyond, search is exact, and
-    about as fast as tiles.
+    The strength of a query's boosts is the norm of its signal coordinates divided by the norm of the others. Queries
+    without boosts follow the plan of the index. Each range of strengths has its own plan. Beyond the last range, search
+    is exact, which is then about as fast as tiles.
     """
 
     n_signals: int  # the last coordinates
@@ -53,16 +53,16 @@ class Boosting:
 
     @classmethod
     def measured(cls, version: Version, n_signals: int, queries: NDArray[np.float32] | None = None) -> Self | None:
-        """The plans for the recall and the k that the index is planned for; None where that was not measured.
+        """Measure plans for the recall and k of the index's own plan; return None if that plan was not measured.
 
         Parameters
         ----------
         version : Version
-            Items with their signals, and the plan of queries without boosts.
+            Items with their signals, and the plan for queries without boosts.
         n_signals : int
             How many of the last coordinates are signals.
         queries : ndarray of shape (n, n_factors), default None
-            User factors, without signals; None makes some from the items.
+            User factors, without signals; None generates queries from the items.
         """
         plan = version.plan
         if plan.target_recall is None or all(method == _EXACT for method in plan.methods):
@@ -83,7 +83,7 @@ class Boosting:
         row_filter: Filter | LazyFilter | None = None,
         threads: int | None = None,
     ) -> SearchResult:
-        """The answers to queries with coordinates for signals, one or many, planned by the strength of their boosts."""
+        """Search for one or many queries with signal coordinates, using the plan for their boost strength."""
         if method is not None:
             return search(version, queries, k, method, None, row_filter, threads)
         kinds = self._kinds(np.atleast_2d(queries))
@@ -103,18 +103,18 @@ class Boosting:
         return SearchResult(**answers)
 
     def to_json(self) -> list[str]:
-        """The plans, each as JSON text."""
+        """Return each plan as a JSON string."""
         return [plan_to_json(plan) for plan in self.plans]
 
     @classmethod
     def from_json(cls, texts: list[str], n_signals: int, *, tiled: bool) -> Self:
-        """What `to_json` wrote, of an index with or without tiles."""
+        """Restore the plans that `to_json` wrote, for an index with or without tiles."""
         if len(texts) != len(RANGES):
-            raise ValueError(f"there are {len(texts)} plans for boosts, but must be {len(RANGES)}")
+            raise ValueError(f"there are {len(texts)} plans for boosts, but there must be {len(RANGES)}")
         return cls(n_signals, tuple(plan_from_json(text, tiled=tiled) for text in texts))
 
     def _kinds(self, queries: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Of each query: 0 without boosts, then the number of its range, and one more beyond the last."""
+        """Classify each query: 0 without boosts, then the number of its range from 1, and one more beyond the last."""
         squares = np.square(queries, dtype=np.float64)
         rest, boosts = squares[:, : -self.n_signals].sum(axis=1), squares[:, -self.n_signals :].sum(axis=1)
         kinds: NDArray[np.int64] = (boosts[:, None] > np.square(ENDS) * rest[:, None]).sum(axis=1)
@@ -129,12 +129,12 @@ class Boosting:
         row_filter: Filter | LazyFilter | None,
         threads: int | None,
     ) -> SearchResult:
-        """The answers to queries of one kind."""
+        """Search for queries of one kind."""
         planned, method = self._planned(version, kind)
         return search(planned, queries, k, method, None, row_filter, threads)
 
     def planned(self, version: Version, query: NDArray[np.float32]) -> tuple[Version, Method | None]:
-        """A version with the plan for a query, and the method if there is none but one."""
+        """Return the version with the plan for a query, and the method if only one is possible."""
         return self._planned(version, int(self._kinds(query[None])[0]))
 
     def _planned(self, version: Version, kind: int) -> tuple[Version, Method | None]:
@@ -146,10 +146,10 @@ class Boosting:
 def boosted_samples(
     queries: NDArray[np.float32], n_signals: int, low: float, high: float, seed: int = 0
 ) -> list[NDArray[np.float32]]:
-    """Samples of queries with boosts of some strength: by each signal, weaker and stronger, against it, and by several.
+    """Sample queries with boosts in a range of strengths: weak, strong and negative by each signal, and by several.
 
-    What a query needs differs from signal to signal, and from strength to strength; a mean over all would hide those
-    that miss their recall.
+    What a query needs differs between signals and between strengths, so each sample is measured on its own: a mean over
+    all would hide those that miss the target recall.
     """
     middle = float(np.sqrt(low * high))
     kinds: list[tuple[NDArray[np.float64] | None, float, float]] = []
@@ -170,6 +170,6 @@ def boosted_samples(
 
 
 def plain_queries(version: Version, n_signals: int) -> NDArray[np.float32]:
-    """Queries like users, made from the items, without their signals."""
+    """Generate user-like queries from the items, without their signals."""
     made_up = np.concatenate(made_up_queries(version))[:, : version.n_factors - n_signals]
     return made_up[made_up.any(axis=1)]

@@ -1,6 +1,6 @@
-"""Columns: one attribute of all items, by kind, in a few flat arrays.
+"""Columns: one attribute of all items, stored in a few flat arrays, with a class for each kind.
 
-Every kind says where a value is missing in its own way: the code -1, NaN, or the smallest number of its type.
+Each kind marks missing values in its own way: with the code -1, with NaN, or with the smallest number of its type.
 """
 
 import math
@@ -17,14 +17,14 @@ from tessella.recommend import dates
 from tessella.recommend.pools import Pool, Texts, Whole, WholeNumbers, narrow, type_for
 
 Bools: TypeAlias = NDArray[np.bool_]
-Labels: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # where those of each entry begin, one after another
+Labels: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # where the labels of each entry start; all labels
 
-_SPARE = 2  # a pool may hold this many times as many values as are in use
-_FEW, _MANY = 8, 64  # values that are compared one by one rather than in a table, or than by binary search
+_SPARE = 2  # a pool may hold up to this many times as many values as there are codes
+_FEW, _MANY = 8, 64  # up to this many values are compared one by one, not by a table or by binary search
 
 
 class Column(ABC):
-    """One attribute of n items; never changed once made."""
+    """One attribute of n items; immutable."""
 
     kind: ClassVar[str]
 
@@ -33,7 +33,7 @@ class Column(ABC):
 
     @cached
     def present(self) -> Bools | None:
-        """Where there is a value; None if there is one everywhere."""
+        """A mask of the entries that have a value; None if all do."""
         there = self._present()
         return None if there.all() else there
 
@@ -42,35 +42,35 @@ class Column(ABC):
 
     @abstractmethod
     def any_of(self, values: Sequence[Any]) -> Bools:
-        """Where the value is one of these."""
+        """Return a mask of the entries whose value is one of `values`."""
 
     @abstractmethod
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
 
     @abstractmethod
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these."""
+        """Append the entries of another column."""
 
     @abstractmethod
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """The values of some entries as JSON has them; None where they are missing."""
+        """Return the JSON values of some entries; missing values are None."""
 
     @abstractmethod
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """A number for each value of each entry, equal where values are; none where a value is missing."""
+        """Number the values of each entry, equal values alike; a missing value has no number."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All there is to keep, in types that files have."""
+        """Return all data as arrays of types that a file can hold."""
 
     def facts(self) -> dict[str, Any]:
-        """What it takes to read the arrays."""
+        """Return what is needed to read the arrays again."""
         return {"kind": self.kind}
 
     @property
     def nbytes(self) -> int:
-        """The memory of its arrays."""
+        """The size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays().values())
 
     def _one_each(self, labels: NDArray[Any], there: Bools) -> Labels:
@@ -78,16 +78,16 @@ class Column(ABC):
 
 
 class Ordered(Column):
-    """A column whose values have an order."""
+    """A column whose values are ordered."""
 
     @abstractmethod
     def compare(self, operator: str, value: Any) -> Bools:
-        """Where the value is "from", "to", "above" or "below" another."""
+        """Return a mask of the entries whose value is "from" (>=), "to" (<=), "above" (>) or "below" (<) a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Category(Column):
-    """A text for each item."""
+    """One string per item."""
 
     codes: Whole
     pool: Texts
@@ -101,38 +101,38 @@ class Category(Column):
         return self.codes >= 0
 
     def any_of(self, values: Sequence[str]) -> Bools:
-        """Where the text is one of these."""
+        """Return a mask of the entries whose string is one of `values`."""
         return _is_any(self.codes, [code for code in map(self.pool.find, values) if code >= 0], len(self.pool))
 
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         codes, pool = _in_use(self.codes[entries], self.pool)
         return type(self)(codes, pool)
 
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these."""
+        """Append the entries of another column."""
         codes, pool = _joined(self.codes, self.pool, other.codes, other.pool)
         return type(self)(codes, pool)
 
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """The texts of some entries."""
+        """Return the strings of some entries."""
         return _looked_up(self.codes[entries], self.pool)
 
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """The codes."""
+        """Return the codes."""
         codes = self.codes[entries]
         return self._one_each(codes, codes >= 0)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Codes and texts."""
+        """Return the codes and the strings."""
         return {"codes": self.codes, **self.pool.arrays()}
 
 
 @dataclass(frozen=True, eq=False)
 class Boolean(Column):
-    """True or false for each item."""
+    """True or false per item."""
 
-    codes: NDArray[np.int8]  # 1, 0, or -1 where it is missing
+    codes: NDArray[np.int8]  # 1, 0, or -1 for a missing value
 
     kind: ClassVar[str] = "boolean"
 
@@ -143,34 +143,34 @@ class Boolean(Column):
         return self.codes >= 0
 
     def any_of(self, values: Sequence[bool]) -> Bools:
-        """Where it is one of these."""
+        """Return a mask of the entries whose value is one of `values`."""
         return _is_any(self.codes, list(map(int, values)), 2)
 
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         return type(self)(self.codes[entries])
 
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these."""
+        """Append the entries of another column."""
         return type(self)(np.concatenate([self.codes, other.codes]))
 
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """True, False or None for some entries."""
+        """Return True, False or None for some entries."""
         return [(False, True, None)[code] for code in self.codes[entries].tolist()]
 
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """The codes."""
+        """Return the codes."""
         codes = self.codes[entries]
         return self._one_each(codes, codes >= 0)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The codes."""
+        """Return the codes."""
         return {"codes": self.codes}
 
 
 @dataclass(frozen=True, eq=False)
 class Number(Ordered):
-    """A number for each item: whole numbers, exact, or floats, compared in their own type."""
+    """One number per item: exact integers, or floats, which are compared in their own type."""
 
     numbers: NDArray[Any]  # missing: NaN, or the smallest number of an integer type
 
@@ -181,14 +181,14 @@ class Number(Ordered):
 
     @property
     def whole(self) -> bool:
-        """Whether it holds whole numbers."""
+        """Whether the column holds integers."""
         return self.numbers.dtype.kind == "i"
 
     def _present(self) -> Bools:
         return _there(self.numbers) if self.whole else ~np.isnan(self.numbers)
 
     def any_of(self, values: Sequence[float]) -> Bools:
-        """Where the number is one of these."""
+        """Return a mask of the entries whose number is one of `values`."""
         if not self.whole:
             return _equal_any(self.numbers, [self._rounded(value) for value in values])
         limits = np.iinfo(self.numbers.dtype)
@@ -196,7 +196,7 @@ class Number(Ordered):
         return _equal_any(self.numbers, [value for value in whole if limits.min < value <= limits.max])
 
     def compare(self, operator: str, value: float) -> Bools:
-        """Where the number is "from", "to", "above" or "below" another."""
+        """Return a mask of the entries whose number is "from", "to", "above" or "below" a value."""
         if self.whole:
             return _whole_compared(self.numbers, self.present, operator, math.ceil(value), math.floor(value))
         other = self._rounded(value)
@@ -211,11 +211,11 @@ class Number(Ordered):
             return self.numbers.dtype.type(value)
 
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         return type(self)(self.numbers[entries])
 
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these; floats stay of their type, whole numbers become what they must."""
+        """Append the entries of another column; floats keep their type, integers are widened as necessary."""
         if self.whole and other.whole:
             return type(self)(_joined_whole(self.numbers, other.numbers))
         if self.whole:
@@ -233,26 +233,26 @@ class Number(Ordered):
         return floats
 
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """The numbers of some entries."""
+        """Return the numbers of some entries."""
         numbers = self.numbers[entries]
         there = _there(numbers) if self.whole else ~np.isnan(numbers)
         return [number if here else None for number, here in zip(numbers.tolist(), there.tolist(), strict=True)]
 
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """Whole numbers are their own labels; floats are numbered among these entries."""
+        """Return integers as their own labels; number floats among these entries."""
         numbers = self.numbers[entries]
         if self.whole:
             return self._one_each(numbers, _there(numbers))
         return self._one_each(np.unique(numbers, return_inverse=True)[1], ~np.isnan(numbers))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The numbers."""
+        """Return the numbers."""
         return {"numbers": self.numbers}
 
 
 @dataclass(frozen=True, eq=False)
 class Date(Ordered):
-    """A day or a time for each item."""
+    """One day or time per item."""
 
     numbers: Whole  # days, or microseconds, since 1970; missing: the smallest number of the type
     unit: str  # "D" or "us"
@@ -266,25 +266,25 @@ class Date(Ordered):
         return _there(self.numbers)
 
     def any_of(self, values: Sequence[str]) -> Bools:
-        """Where it is within one of these years, months or days, or at one of these times."""
+        """Return a mask of the entries within one of these years, months or days, or at one of these times."""
         found = np.zeros(len(self), np.bool_)
         for value in values:
             found |= self.compare("from", value) & self.compare("to", value)
         return found
 
     def compare(self, operator: str, value: str) -> Bools:
-        """Where it is "from", "to", "above" or "below" a year, a month, a day or a time."""
+        """Return a mask of the entries "from", "to", "above" or "below" a year, month, day or time."""
         span = dates.span(value)
         moment = span.first if operator in ("from", "below") else span.last
         length = dates.DAY if self.unit == "D" else 1
         return _whole_compared(self.numbers, self.present, operator, -(-moment // length), moment // length)
 
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         return replace(self, numbers=self.numbers[entries])
 
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these; days become times where they must."""
+        """Append the entries of another column; days become times if either column has times."""
         if self.unit == other.unit:
             return replace(self, numbers=_joined_whole(self.numbers, other.numbers))
         return type(self)(_joined_whole(self._microseconds(), other._microseconds()), "us")
@@ -296,33 +296,33 @@ class Date(Ordered):
         return whole_numbers(np.where(there, self.numbers.astype(np.int64), 0) * dates.DAY, ~there)
 
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """Dates as text."""
+        """Return the dates of some entries as strings."""
         numbers = self.numbers[entries]
         there = _there(numbers)
         shown = dates.shown(np.where(there, numbers, 0).astype(np.int64), self.unit)
         return [text if here else None for text, here in zip(shown, there.tolist(), strict=True)]
 
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """The numbers are their own labels."""
+        """Return the numbers as their own labels."""
         numbers = self.numbers[entries]
         return self._one_each(numbers, _there(numbers))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The numbers."""
+        """Return the numbers."""
         return {"numbers": self.numbers}
 
     def facts(self) -> dict[str, Any]:
-        """Kind and unit."""
+        """Return the kind and the unit."""
         return {"kind": self.kind, "unit": self.unit}
 
 
 @dataclass(frozen=True, eq=False)
 class Several(Column):
-    """Several values for each item, or none: texts, or whole numbers."""
+    """A list of values per item, possibly empty: strings, or integers."""
 
-    starts: NDArray[np.int64]  # (n + 1) where those of each item begin
-    codes: Whole  # each once for an item
-    there: Bools  # where there is a list, be it empty
+    starts: NDArray[np.int64]  # (n + 1) where the codes of each item start
+    codes: Whole  # each at most once per item
+    there: Bools  # whether the item has a list, even an empty one
     pool: Texts | WholeNumbers
 
     kind: ClassVar[str] = "several"
@@ -332,7 +332,7 @@ class Several(Column):
 
     @property
     def whole(self) -> bool:
-        """Whether it holds whole numbers."""
+        """Whether the column holds integers."""
         return isinstance(self.pool, WholeNumbers)
 
     def _present(self) -> Bools:
@@ -340,13 +340,13 @@ class Several(Column):
 
     @cached
     def by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Where the items of each code begin, and the items."""
+        """Where the items of each code start, and the items."""
         items = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
         counts = np.bincount(self.codes, minlength=len(self.pool))
         return np.concatenate([[0], np.cumsum(counts)]), items[np.argsort(self.codes, kind="stable")]
 
     def any_of(self, values: Sequence[Any]) -> Bools:
-        """Where one of these is among the values."""
+        """Return a mask of the entries that have at least one of `values`."""
         starts, items = self.by_code
         found = np.zeros(len(self), np.bool_)
         for code in map(self.pool.find, values):
@@ -355,33 +355,33 @@ class Several(Column):
         return found
 
     def all_of(self, values: Sequence[Any]) -> Bools:
-        """Where all of these are among the values."""
+        """Return a mask of the entries that have all of `values`."""
         found = self.there.copy()
         for value in values:
             found &= self.any_of([value])
         return found
 
     def take(self, entries: NDArray[Any]) -> Self:
-        """Some entries, in the order given."""
+        """Return some entries, in the given order."""
         starts, codes = self.labels(entries)
         used, pool = _in_use(codes, self.pool)
         return type(self)(starts, used.astype(type_for(0, len(pool)), copy=False), self.there[entries], pool)
 
     def joined(self, other: Self) -> Self:
-        """The entries of another column after these."""
+        """Append the entries of another column."""
         codes, pool = _joined(self.codes, self.pool, other.codes, other.pool)
         starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
         return type(self)(starts, codes, np.concatenate([self.there, other.there]), pool)
 
     def values(self, entries: NDArray[Any]) -> list[Any]:
-        """The lists of some entries."""
+        """Return the lists of some entries."""
         starts, codes = self.labels(entries)
         values = _looked_up(codes, self.pool)
         lists = [values[start:end] for start, end in zip(starts.tolist(), starts[1:].tolist(), strict=False)]
         return [own if here else None for own, here in zip(lists, self.there[entries].tolist(), strict=True)]
 
     def labels(self, entries: NDArray[Any]) -> Labels:
-        """The codes of each."""
+        """Return the codes of each entry."""
         first = self.starts[entries]
         lengths = self.starts[np.asarray(entries) + 1] - first
         starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -389,22 +389,22 @@ class Several(Column):
         return starts, self.codes[places].astype(np.int64)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Starts, codes, and the different values."""
+        """Return starts, codes, and the distinct values."""
         return {"starts": self.starts, "codes": self.codes, "there": self.there.view(np.uint8), **self.pool.arrays()}
 
     def facts(self) -> dict[str, Any]:
-        """Kind, and what the values are."""
+        """Return the kind, and whether the values are numbers or strings."""
         return {"kind": self.kind, "of": "number" if self.whole else "text"}
 
     @property
     def nbytes(self) -> int:
-        """The memory of its arrays, and of the items by code once they were asked for."""
+        """The size of the arrays in bytes, including the items by code once these have been computed."""
         held: tuple[NDArray[Any], ...] = vars(self).get("by_code", ())
         return super().nbytes + sum(array.nbytes for array in held)
 
 
 def whole_numbers(numbers: NDArray[Any], missing: Bools | None = None) -> Whole:
-    """Whole numbers in a small type, with its smallest number where they are missing."""
+    """Convert integers to a small type, with its smallest number for missing values."""
     if missing is None or not missing.any():
         return narrow(numbers)
     there = narrow(np.where(missing, numbers[~missing][0] if not missing.all() else 0, numbers)).copy()
@@ -413,18 +413,19 @@ def whole_numbers(numbers: NDArray[Any], missing: Bools | None = None) -> Whole:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Column:
-    """A column from what `arrays` and `facts` gave; ValueError or KeyError if they do not fit together."""
+    """Restore a column from its `arrays` and `facts`; ValueError or KeyError if they do not fit together."""
     kind = facts["kind"]
     _check(kind in ("category", "boolean", "number", "date", "several"), "its kind is unknown")
     if kind in ("number", "date"):
         numbers = arrays["numbers"]
         _check(
-            numbers.ndim == 1 and numbers.dtype.kind in ("if" if kind == "number" else "i"), "numbers are no numbers"
+            numbers.ndim == 1 and numbers.dtype.kind in ("if" if kind == "number" else "i"),
+            "its numbers have the wrong type",
         )
         _check(kind == "number" or facts["unit"] in ("D", "us"), "its unit is unknown")
         return Number(numbers) if kind == "number" else Date(numbers, facts["unit"])
     codes = arrays["codes"]
-    _check(codes.ndim == 1 and codes.dtype.kind == "i", "codes are no whole numbers")
+    _check(codes.ndim == 1 and codes.dtype.kind == "i", "its codes are not integers")
     if kind == "boolean":
         _check_codes(codes, -1, 2)
         return Boolean(codes.astype(np.int8, copy=False))
@@ -435,21 +436,21 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) ->
     pool = _whole_numbers(arrays) if facts["of"] == "number" else _texts(arrays)
     _check_codes(codes, 0, len(pool))
     starts, there = arrays["starts"], arrays["there"]
-    _check(len(starts) == len(there) + 1 and starts[0] == 0, "its lists are not where they should be")
+    _check(len(starts) == len(there) + 1 and starts[0] == 0, "its lists have the wrong offsets")
     _check_ascending(starts, len(codes))
-    _check(there.dtype == np.uint8, "what is missing is not said in bytes")
+    _check(there.dtype == np.uint8, "its mask of missing values is not uint8")
     return Several(starts, codes, there.view(np.bool_), pool)
 
 
 def _texts(arrays: Mapping[str, NDArray[Any]]) -> Texts:
-    _check(arrays["text_bytes"].dtype == np.uint8, "texts are no bytes")
+    _check(arrays["text_bytes"].dtype == np.uint8, "its strings are not uint8")
     _check_ascending(arrays["text_ends"], len(arrays["text_bytes"]))
     return Texts(arrays["text_bytes"], arrays["text_ends"])
 
 
 def _whole_numbers(arrays: Mapping[str, NDArray[Any]]) -> WholeNumbers:
     numbers = arrays["numbers"]
-    _check(numbers.dtype == np.int64 and bool((numbers[1:] > numbers[:-1]).all()), "numbers do not ascend")
+    _check(numbers.dtype == np.int64 and bool((numbers[1:] > numbers[:-1]).all()), "its numbers are not sorted")
     return WholeNumbers(numbers)
 
 
@@ -459,12 +460,14 @@ def _check(fits: bool, what: str) -> None:
 
 
 def _check_codes(codes: Whole, low: int, end: int) -> None:
-    _check(not len(codes) or low <= int(codes.min()) <= int(codes.max()) < end, "codes are out of range")
+    _check(not len(codes) or low <= int(codes.min()) <= int(codes.max()) < end, "its codes are out of range")
 
 
 def _check_ascending(ends: NDArray[Any], last: int) -> None:
-    _check(ends.dtype == np.int64 and ends.ndim == 1 and bool((np.diff(ends, prepend=0) >= 0).all()), "ends descend")
-    _check((int(ends[-1]) if len(ends) else 0) == last, "ends lie elsewhere")
+    _check(
+        ends.dtype == np.int64 and ends.ndim == 1 and bool((np.diff(ends, prepend=0) >= 0).all()), "its offsets descend"
+    )
+    _check((int(ends[-1]) if len(ends) else 0) == last, "its offsets end in the wrong place")
 
 
 def _there(numbers: Whole) -> Bools:
@@ -474,7 +477,7 @@ def _there(numbers: Whole) -> Bools:
 def _is_any(codes: Whole, wanted: list[int], n_codes: int) -> Bools:
     if len(wanted) <= _FEW:
         return _equal_any(codes, wanted)
-    table = np.zeros(n_codes + 1, np.bool_)  # the last for the code -1
+    table = np.zeros(n_codes + 1, np.bool_)  # the last entry is for the code -1
     table[wanted] = True
     return table[codes]
 
@@ -482,7 +485,7 @@ def _is_any(codes: Whole, wanted: list[int], n_codes: int) -> Bools:
 def _equal_any(numbers: NDArray[Any], wanted: Sequence[Any]) -> Bools:
     if len(wanted) > _FEW and numbers.dtype.kind == "i" and numbers.dtype.itemsize <= 2:
         table = np.zeros(2 ** (8 * numbers.dtype.itemsize), np.bool_)
-        table[list(wanted)] = True  # negative numbers from the end, as when it is read
+        table[list(wanted)] = True  # negative numbers count from the end, here and in the lookup below
         return np.asarray(table[numbers])
     if len(wanted) > _MANY:
         ascending = np.sort(np.array(wanted, numbers.dtype))
@@ -495,7 +498,7 @@ def _equal_any(numbers: NDArray[Any], wanted: Sequence[Any]) -> Bools:
 
 
 def _whole_compared(numbers: Whole, present: Bools | None, operator: str, up: int, down: int) -> Bools:
-    """Whole numbers compared with one that is `up` or `down`, as it is rounded; equal if it is whole."""
+    """Compare integers with a number, given rounded `up` and `down`; the two are equal for an integer."""
     limits = np.iinfo(numbers.dtype)
     if operator in ("from", "above"):
         low = up if operator == "from" else down + 1
@@ -523,7 +526,7 @@ def _joined_whole(one: Whole, two: Whole) -> Whole:
 
 
 def _joined(codes: Whole, pool: Any, others: Whole, other_pool: Any) -> tuple[Whole, Any]:
-    """The codes of two columns in a pool of both."""
+    """Merge the pools of two columns; return the joined codes and the merged pool."""
     whole, new, new_others = pool.merged(other_pool)
     kind = type_for(0, len(whole))
     mine = codes if whole is pool else np.append(new, -1).astype(kind)[codes]
@@ -531,7 +534,7 @@ def _joined(codes: Whole, pool: Any, others: Whole, other_pool: Any) -> tuple[Wh
 
 
 def _in_use(codes: Whole, pool: Any) -> tuple[Whole, Any]:
-    """Codes and their pool, which loses the values that are not in use once they are most of it."""
+    """Return codes and their pool; drop unused values from the pool once it is much larger than the codes."""
     if len(pool) <= _SPARE * len(codes):
         return codes, pool
     used = np.unique(codes[codes >= 0])

@@ -1,8 +1,8 @@
 """Conditions: which items a `where` allows.
 
-A `where` is read into a tree of tests in negation normal form: "not" is pushed down to the tests, so that a tree is
-evaluated by masks of what is true, and what is unknown needs no mask of its own. A test of a missing value is not true,
-and neither is its negation.
+A `where` is parsed into a tree of tests in negation normal form: "not" is pushed down to the tests, so a tree is
+evaluated with masks of what is true, and unknown results need no mask of their own. A test of a missing value is not
+true, and neither is its negation.
 """
 
 import json
@@ -30,7 +30,7 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class _Test:
-    """One column compared with values, or the opposite of that."""
+    """A comparison of one column with values, or its negation."""
 
     column: str
     operator: str  # any, all, from, to, above, below or missing
@@ -38,7 +38,7 @@ class _Test:
     negated: bool
 
     def plain(self) -> dict[str, Any]:
-        """As a `where`."""
+        """Return the test as a `where`."""
         if self.operator == "missing":
             return {self.column: {"missing": not self.negated}}
         if self.operator == "any":
@@ -47,7 +47,7 @@ class _Test:
         return {"not": test} if self.negated else test
 
     def mask(self, attributes: Attributes) -> Bools:
-        """Where it is true."""
+        """Return a mask of the entries for which the test is true."""
         column = attributes.columns[self.column]
         if self.operator == "missing":
             return _where_missing(column) ^ self.negated
@@ -58,7 +58,7 @@ class _Test:
         elif isinstance(column, Ordered):
             found = column.compare(self.operator, self.value)
         else:
-            raise ValueError(f"The column {self.column!r} is not what it was when the condition was read.")
+            raise ValueError(f"the column {self.column!r} has changed its kind since the condition was parsed.")
         if self.negated:
             np.logical_not(found, out=found)
             if column.present is not None:
@@ -68,14 +68,14 @@ class _Test:
 
 @dataclass(frozen=True)
 class _Joined:
-    """Conditions of which all, or any, must be true."""
+    """Several conditions, all or any of which must be true."""
 
     operator: str  # and, or
     parts: tuple["_Test | _Joined", ...]
 
     @classmethod
     def of(cls, operator: str, parts: list["_Test | _Joined"]) -> "_Test | _Joined":
-        """The conditions in one order, each once, without joints of the same kind within."""
+        """Join conditions in a canonical form: sorted, without duplicates, nested joins of the same kind merged."""
         flat: dict[str, _Test | _Joined] = {}
         for part in parts:
             inner = part.parts if isinstance(part, _Joined) and part.operator == operator else (part,)
@@ -85,13 +85,13 @@ class _Joined:
         return cls(operator, tuple(flat[text] for text in sorted(flat)))
 
     def plain(self) -> dict[str, Any]:
-        """As a `where`."""
+        """Return the condition as a `where`."""
         if not self.parts and self.operator == "and":
             return {}
         return {self.operator: [part.plain() for part in self.parts]}
 
     def mask(self, attributes: Attributes) -> Bools:
-        """Where it is true."""
+        """Return a mask of the entries for which the condition is true."""
         if not self.parts:
             return np.full(len(attributes), self.operator == "and")
         found = self.parts[0].mask(attributes)
@@ -121,16 +121,16 @@ class Condition:
 
     @classmethod
     def of(cls, where: Any, attributes: Attributes, what: str = "where") -> Self:
-        """Read a `where`; one sentence for what is wrong with it."""
+        """Parse and check a `where`."""
         return cls(_Reader(attributes, what).condition(where, negated=False, depth=0))
 
     @property
     def text(self) -> str:
-        """Canonical JSON: itself a `where`, and equal for equal ones."""
+        """Canonical JSON: a valid `where` itself, and the same string for equal conditions."""
         return _text(self.tree)
 
     def mask(self, attributes: Attributes) -> Bools:
-        """For each item, whether the condition is true."""
+        """Return, for each item, whether the condition is true."""
         return self.tree.mask(attributes)
 
 
@@ -140,11 +140,11 @@ class _Reader:
     what: str
 
     def condition(self, where: Any, *, negated: bool, depth: int) -> _Test | _Joined:
-        """A dict of conditions, all of which must be true; or, negated, of which one must be false."""
+        """Parse a dict of conditions: all must be true or, if negated, at least one must be false."""
         if not isinstance(where, Mapping):
-            raise TypeError(f"{self.what} has {_a(where)} in the place of a dict of conditions.")
+            raise TypeError(f"{self.what} has {_a(where)} where a dict of conditions is expected.")
         if depth > _MAX_DEPTH:
-            raise ValueError(f"{self.what} has conditions within conditions, more than {_MAX_DEPTH} deep.")
+            raise ValueError(f"{self.what} is nested more than {_MAX_DEPTH} levels deep; simplify it.")
         parts: list[_Test | _Joined] = []
         for key, value in where.items():
             if key == "not":
@@ -159,20 +159,18 @@ class _Reader:
         return _Joined.of(_swapped("and", negated), parts)
 
     def tests(self, name: Any, asked: Any, negated: bool) -> list[_Test | _Joined]:
-        """The tests of one column."""
+        """Parse the tests of one column."""
         if not isinstance(name, str):
-            raise TypeError(
-                f"{self.what} has the key {name!r}, but its keys are names of columns, 'and', 'or' and 'not'."
-            )
+            raise TypeError(f"{self.what} has the key {name!r}, but keys must be column names, 'and', 'or' or 'not'.")
         column = self.attributes.column(name, self.what)
         if not isinstance(asked, Mapping):
             asked = {"any": asked if _is_list(asked) else [asked]}
         if not asked:
-            raise ValueError(f"{self.what}[{name!r}] is an empty dict, but must say what is asked of the column.")
+            raise ValueError(f"{self.what}[{name!r}] is an empty dict, but must have at least one operator.")
         return [self.test(name, column, operator, value, negated) for operator, value in asked.items()]
 
     def test(self, name: str, column: Column, operator: Any, value: Any, negated: bool) -> _Test:
-        """One test."""
+        """Parse one test."""
         where = f"{self.what}[{name!r}]"
         if operator not in _OPERATORS:
             refuse_name(operator, _OPERATORS, f"{where} has the operator", "there is no such operator")
@@ -182,12 +180,12 @@ class _Reader:
         if operator in _OPPOSITE:
             if not isinstance(column, Ordered):
                 raise TypeError(
-                    f"{where} has {operator!r}, which is for numbers and dates, but is of the kind {column.kind}."
+                    f"{where} has {operator!r}, which needs numbers or dates, but the column has kind {column.kind!r}."
                 )
             return _Test(name, _OPPOSITE[operator] if negated else operator, _value(value, column, where), False)
         if operator == "all" and not isinstance(column, Several):
             raise TypeError(
-                f"{where} has 'all', which is for columns of several values, but is of the kind {column.kind}."
+                f"{where} has 'all', which needs a column of lists, but the column has kind {column.kind!r}."
             )
         if not _is_list(value):
             raise TypeError(f"{where} has {operator!r} with {_a(value)}, but it takes a list.")
@@ -214,9 +212,9 @@ def _where_missing(column: Column) -> Bools:
 
 
 def _value(value: Any, column: Column, where: str) -> Any:
-    """A value as JSON has it, if it is one that the column may hold."""
+    """Return a value as a JSON value; refuse one that the column cannot hold."""
     if value is None:
-        raise TypeError(f"{where} asks for None; pass {{'missing': True}} for items without a value.")
+        raise TypeError(f"{where} compares with None; pass {{'missing': True}} for items without a value.")
     if column.kind == "boolean":
         if isinstance(value, bool | np.bool_):
             return bool(value)
@@ -234,12 +232,12 @@ def _value(value: Any, column: Column, where: str) -> Any:
     else:
         if isinstance(value, str):
             return str(value)
-        wanted = "texts"
-    raise TypeError(f"{where} asks for {value!r}, but the column is of the kind {column.kind} and holds {wanted}.")
+        wanted = "strings"
+    raise TypeError(f"{where} compares with {value!r}, but the column holds {wanted}.")
 
 
 def _number(value: Any) -> int | float | None:
-    """A finite number, whole ones as int."""
+    """Return a finite number, as an int if it is integral; None if it is not a finite number."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         return None
     plain = value.item() if isinstance(value, np.generic) else value

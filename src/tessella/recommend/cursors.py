@@ -1,10 +1,10 @@
-"""Cursors: where a list goes on from, as a short text that a client keeps between two pages.
+"""Cursors: short strings that a client keeps between two pages to say where a list continues.
 
-A cursor names what was shown, so the next page is the best of what is left: pages joined equal the long list as long as
-nothing changes, and nothing comes twice if items do.
+A cursor names the items shown so far, so the next page holds the best of the rest. While nothing changes, pages add up
+to the long list; if items do change, none appears twice.
 
-Its bytes are a checksum, a head of fixed length, how many ids were shown to each query, and the ids: whole numbers in
-as few bytes as they take, or texts as JSON.
+Its bytes are a checksum, a header of fixed length, the number of ids shown to each query, and the ids: integers in the
+narrowest type that holds them, or strings as JSON.
 """
 
 import binascii
@@ -20,25 +20,25 @@ from numpy.typing import NDArray
 from tessella.results import SearchResult
 from tessella.search.selections import Ids
 
-_DAMAGED = "after is no cursor, or a damaged one; pass the `next` of the page before."
-_HEAD = struct.Struct("<I12s16sQBI")  # checksum of the rest, generation, digest, version, how ids are written, queries
-_KINDS = ("<i2", "<i4", "<i8")  # and then texts
+_DAMAGED = "after is not a valid cursor; pass the `next` of the previous page."
+_HEAD = struct.Struct("<I12s16sQBI")  # checksum of the rest, generation, digest, version, encoding of ids, queries
+_KINDS = ("<i2", "<i4", "<i8")  # and then strings
 _TEXTS = len(_KINDS)
 _FOR_ADDRESSES, _FROM_ADDRESSES = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """What was shown so far, of which model, to whom."""
+    """The items shown so far, with the model they came from and a digest of the request."""
 
     generation: str
     version: int  # of the recommender, when the last page was made
     asked: str  # digest of who asked
-    shown: NDArray[Any]  # ids, of one query after another
-    starts: NDArray[np.int64]  # (n_queries + 1) where each query's begin
+    shown: NDArray[Any]  # ids, one query after another
+    starts: NDArray[np.int64]  # (n_queries + 1) where the ids of each query start
 
     def encoded(self) -> str:
-        """As a text of letters, digits, - and _."""
+        """Encode the cursor as a string of letters, digits, - and _."""
         kind = _kind_of(self.shown)
         ids = json.dumps(self.shown.tolist()).encode() if kind == _TEXTS else self.shown.astype(_KINDS[kind]).tobytes()
         n = len(self.starts) - 1
@@ -50,9 +50,9 @@ class Cursor:
 
     @classmethod
     def of(cls, text: object) -> Self:
-        """What `encoded` gave."""
+        """Decode a cursor that `encoded` returned."""
         if not isinstance(text, str):
-            raise TypeError(f"after is a {type(text).__name__}, but must be the text that `next` of a page is.")
+            raise TypeError(f"after must be a str, the `next` of the previous page, not {type(text).__name__}.")
         try:
             return cls._decoded(text)
         except (binascii.Error, struct.error, RecursionError, TypeError, ValueError):
@@ -80,26 +80,26 @@ class Cursor:
         return cls(generation.decode(), version, asked.decode(), shown, starts)
 
     def check(self, generation: str, asked: str) -> None:
-        """Refuse a cursor of another model or of another question."""
+        """Refuse a cursor from another model or another request."""
         if self.generation != generation:
             raise ValueError(
-                f"after is a cursor of model {self.generation}, but this is model {generation}; begin with the first "
-                "page."
+                f"after is a cursor of model {self.generation}, but this is model {generation}; start again with the "
+                "first page."
             )
         if self.asked != asked:
-            raise ValueError("after is a cursor of a list for other users; pass the `next` of the page before.")
+            raise ValueError("after is a cursor for other users; pass the `next` of the previous page.")
 
     def excluded(self) -> Ids:
-        """What was shown to each query, as it is excluded from the next page."""
+        """Return what was shown to each query, as a filter that excludes it from the next page."""
         return Ids(self.shown, self.starts, "after", quiet=True)
 
     def lists(self) -> list[NDArray[Any]]:
-        """What was shown to each query."""
+        """Return what was shown to each query."""
         return [self.shown] if len(self.starts) == 2 else np.split(self.shown, self.starts[1:-1])
 
 
 def following(cursor: Cursor | None, generation: str, version: int, asked: str, found: SearchResult) -> str:
-    """The cursor for the page after some answers, which came after a cursor."""
+    """Return the cursor for the page after `found`, which itself came after `cursor`."""
     there = found.scores > -np.inf
     named = found.ids[there]
     new = named.astype(np.str_) if named.dtype.kind == "O" else named
@@ -124,7 +124,7 @@ def _texts(given: object) -> list[str]:
 
 
 def _kind_of(ids: NDArray[Any]) -> int:
-    """How ids are written: in the narrowest type that holds all of them, or as texts."""
+    """Return how to encode ids: in the narrowest integer type that holds all of them, or as strings."""
     if ids.dtype.kind == "U":
         return _TEXTS
     reach = max(int(ids.max()), -1 - int(ids.min())) if len(ids) else 0

@@ -1,4 +1,4 @@
-"""Dates: as people write them, and as microseconds since 1970 in UTC."""
+"""Dates: conversion between written dates and microseconds since 1970, in UTC."""
 
 import re
 from datetime import UTC, date, datetime
@@ -9,24 +9,24 @@ from numpy.typing import NDArray
 
 DAY = 86_400_000_000  # microseconds
 _WRITTEN = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII)
-_FIRST_DAY = {4: "-01-01", 7: "-01"}  # of a year or a month, by the length of the text
+_FIRST_DAY = {4: "-01-01", 7: "-01"}  # completes a year or a month, by the length of the string
 DAY_LENGTH = 10
 
 
 class Span(NamedTuple):
-    """From which microsecond to which, both inclusive."""
+    """The first and the last microsecond of a date, both inclusive."""
 
     first: int
     last: int
 
 
 def written(value: object) -> str | None:
-    """A date as text: a year, a month, a day, or a time in UTC; None if it is none."""
+    """Return a date as a string: a year, a month, a day, or a time in UTC; None if the value is not a date."""
     if isinstance(value, np.datetime64):
         value = np.datetime_as_string(value, timezone="naive") if not np.isnat(value) else None
         value = value if value is None or len(value) <= DAY_LENGTH else value[:26]  # no finer than microseconds
     if isinstance(value, datetime):
-        return _time(value) if value == value else None  # noqa: PLR0124 -- NaT is no time
+        return _time(value) if value == value else None  # noqa: PLR0124 -- NaT is not equal to itself
     if isinstance(value, date):
         return value.isoformat()
     if not isinstance(value, str) or not _WRITTEN.fullmatch(value):
@@ -46,8 +46,8 @@ def _time(value: datetime) -> str:
 
 
 def span(text: str) -> Span:
-    """What `written` gives: all of a year, a month or a day, or one moment."""
-    whole = np.datetime64(text)  # its unit is as fine as the text
+    """Return the span of a string that `written` returned: a whole year, month or day, or one moment."""
+    whole = np.datetime64(text)  # its unit is that of the string
     last = _microseconds(whole) if len(text) > DAY_LENGTH else _microseconds(whole + 1) - 1
     return Span(_microseconds(whole), last)
 
@@ -57,5 +57,5 @@ def _microseconds(value: Any) -> int:
 
 
 def shown(numbers: NDArray[np.int64], unit: str) -> list[str]:
-    """Days or microseconds as text."""
+    """Format days or microseconds as strings."""
     return [text.removesuffix(".000000") for text in np.datetime_as_string(numbers.astype(f"M8[{unit}]")).tolist()]

@@ -1,4 +1,4 @@
-"""Explaining: why an item is, or is not, recommended to somebody."""
+"""Explaining: why an item is, or is not, recommended to a user."""
 
 import html
 import time
@@ -16,42 +16,42 @@ from tessella.recommend.standing import Standing, standing
 from tessella.results import Explanation
 from tessella.search.explain import explain, rows_allowed
 
-NEAR = 3  # items a user has seen that are named
+NEAR = 3  # how many similar items of the user's own to list
 _REASONS = {
-    "seen": "the user has seen it, or named it",
-    "after": "it was shown on a page before",
-    "exclude": "exclude names it",
-    "where": "the condition is not true of it",
-    "allow": "it is not among what allow lets through",
+    "seen": "the user has seen or named it",
+    "after": "it was shown on a previous page",
+    "exclude": "it is in exclude",
+    "where": "it does not meet the where condition",
+    "allow": "it is not in allow",
 }
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an item is, or is not, recommended. Prints well, in a terminal and in a notebook.
+    """Why an item is, or is not, recommended. Prints as sentences, in a terminal and in a notebook.
 
     Attributes
     ----------
     item : int or str
-        The item.
+        The id of the item.
     title : str or None
         Its title.
     score : float
-        Its score, boosts added.
+        Its score, including boosts.
     parts : dict of float
-        What the score is made of: "factors", the inner product, and what each boost adds.
+        The parts of the score: "factors" is the inner product, and each boost is listed under its name.
     left_out_by : tuple of str
-        The filters that leave it out: "seen", "after", "exclude", "where", "allow".
+        The filters that exclude it: "seen", "after", "exclude", "where", "allow".
     near : tuple of (id, title, cosine)
-        What the user has seen or named that is most like it.
+        The most similar items that the user has seen or named.
     search : Explanation
-        What a search with its vector made of it, whatever the rule of variety: rank, place, method. Of several vectors,
-        with the one that scores most.
+        How a search ranked it, regardless of any variety rule: rank, place, method. If the user has several vectors,
+        the search uses the one with which the item scores best.
     place : int or None
-        Its number in the list that `recommend` gives, from 1; None if it is not in it.
+        Its place in the list that `recommend` returns, from 1; None if it is not in the list.
     standing : Standing or None
-        With a rule of variety, or with several vectors: its number by score alone, and under the rule. None if a filter
-        leaves it out.
+        With a variety rule or several vectors: its place by score alone and under the rule. None otherwise, and if a
+        filter excludes the item.
     """
 
     item: int | str
@@ -66,44 +66,44 @@ class Reason:
 
     @property
     def recommended(self) -> bool:
-        """Whether it is among the answers."""
+        """Whether the item is in the recommended list."""
         return self.place is not None
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The same in words."""
+        """The explanation as sentences."""
         named = _named(self.item, self.title)
         made = [f"{named[0].upper()}{named[1:]} scores {self.score:.6g}{self._made_of()}."]
         if self.left_out_by:
-            made.append(f"It is left out: {', and '.join(_REASONS[name] for name in self.left_out_by)}.")
+            made.append(f"It is filtered out: {', and '.join(_REASONS[name] for name in self.left_out_by)}.")
         elif self.standing is not None:
             made.append(self._stands(self.standing))
         else:
             made += self.search.sentences[1:2]
         if self.near:
             alike = ", ".join(f"{_named(item, title)} ({cosine:.2f})" for item, title, cosine in self.near)
-            made.append(f"Of what the user has seen or named, most like it by cosine: {alike}.")
+            made.append(f"Most similar items the user has seen or named, by cosine: {alike}.")
         return tuple(made)
 
     def _stands(self, standing: Standing) -> str:
-        """What became of an item that may answer, under a rule or with several vectors."""
+        """Describe where an item ended up that passes the filters, under a rule or with several vectors."""
         rule, k = standing.rule, self.search.k
         rivals = ", ".join(_named(item, title) for item, title in standing.rivals)
         if standing.by_score is None:
             return f"It is not among the candidates of {rule}."
         if standing.number is None:
-            return f"{rule} leaves it out: {standing.value!r} is used up by {rivals}."
-        said = "By the best score over several vectors" if rule is None else f"With {rule}"
+            return f"{rule} filters it out: {standing.value!r} is already taken by {rivals}."
+        said = "By the best score over several vectors," if rule is None else f"With {rule},"
         if self.place is None and standing.number <= k:
-            return f"{said} it should be number {standing.number:,}, but the search ({self.search.method}) misses it."
+            return f"{said} it should rank {standing.number:,}, but the search ({self.search.method}) misses it."
         number = self.place or standing.number
-        made = f"{said} it is number {number:,}"
+        made = f"{said} it ranks {number:,}"
         if rule is not None and standing.by_score != number:
-            made += f"; by score alone, number {standing.by_score:,}"
+            made += f"; by score alone, it ranks {standing.by_score:,}"
         if number > k:
-            made += f"; {k:,} are asked for"
+            made += f"; only {k:,} were requested"
         if rivals:
-            made += f". Of what is chosen before, most like it: {rivals} ({standing.value:.2f})"
+            made += f". The most similar item chosen before it is {rivals} ({standing.value:.2f})"
         return f"{made}."
 
     def _made_of(self) -> str:
@@ -125,14 +125,14 @@ def _named(item: int | str, title: str | None) -> str:
 
 
 def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reason:
-    """Search for the one who asks, and set what was found beside an item."""
+    """Search for one user, and explain what became of an item."""
     version = edition.version
     if len(asked) != 1:
-        raise ValueError(f"there are {len(asked)} users, but one is explained at a time.")
+        raise ValueError(f"there are {len(asked)} users, but explain takes 1 at a time.")
     item = _checks.ids([item_id], 1, name="item")
     version.same_kind(item)
     position = int(version.positions_of(item)[0])
-    wish = replace(wish, now=time.time()) if wish.now is None else wish  # one moment for all of it
+    wish = replace(wish, now=time.time()) if wish.now is None else wish  # the same time for all parts
     vector = edition.item_vectors(item)[0].astype(np.float64)
     queries = queries_of(edition, asked, wish)[0]
     full = version.factors_at(np.array([position]))[0].astype(np.float64)
@@ -165,7 +165,7 @@ def explained(edition: Edition, asked: Asked, wish: Wish, item_id: Any) -> Reaso
 
 
 def _best_vector(queries: NDArray[np.float32], item: NDArray[np.float64], n_factors: int) -> NDArray[np.float32]:
-    """Of several vectors, the one an item scores most with; one of zeros is none, unless there is no other."""
+    """Return the vector with which an item scores best; vectors of zeros are ignored, unless there is no other."""
     there = queries[:, :n_factors].any(axis=1)
     scores = np.where(there | ~there.any(), queries.astype(np.float64) @ item, -np.inf)
     best: NDArray[np.float32] = queries[int(np.argmax(scores))]
@@ -173,13 +173,13 @@ def _best_vector(queries: NDArray[np.float32], item: NDArray[np.float64], n_fact
 
 
 def _place(ids: NDArray[Any], item: NDArray[Any]) -> int | None:
-    """An item's number in a list, from 1."""
+    """Return an item's place in a list, from 1; None if it is not in the list."""
     places = np.flatnonzero(ids.ravel() == item[0])
     return int(places[0]) + 1 if places.size else None
 
 
 def _left_out_by(edition: Edition, asked: Asked, wish: Wish, row: int) -> tuple[str, ...]:
-    """The filters that do not let a row answer."""
+    """Return the names of the filters that exclude a row."""
     nothing = replace(wish, exclude_seen=False, cursor=None, exclude=None, where=None, allow=None)
     alone = {
         "seen": replace(nothing, exclude_seen=wish.exclude_seen),
@@ -197,7 +197,7 @@ def _left_out_by(edition: Edition, asked: Asked, wish: Wish, row: int) -> tuple[
 
 
 def _near(edition: Edition, asked: Asked, item: NDArray[Any]) -> tuple[tuple[int | str, str | None, float], ...]:
-    """What the one who asks has seen or named that is most like an item."""
+    """Return the items most similar to an item among those the user has seen or named."""
     version = edition.version
     met = filtered(edition, asked, Wish(1))
     if met is None:

@@ -1,4 +1,4 @@
-"""Fold-in: the factor of somebody who was not in training, by one least-squares step."""
+"""Fold-in: the factor of a user or item that was not in training, by one least-squares step."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,20 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 
-MOST_WORN = 1e-10  # what rounding may have left in a Gram matrix, beside its trace
+MOST_WORN = 1e-10  # largest rounding error allowed in a Gram matrix, relative to its trace
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Gram:
-    """The sum of the outer products of factors, which a change of some of them need not compute again.
+    """The sum of the outer products of factors; a change of some factors updates it without recomputing it.
 
     Attributes
     ----------
     matrix : ndarray of float64, shape (n_factors, n_factors)
-        The Gram matrix, for reading only.
+        The Gram matrix; read-only.
     passed : float
-        The squared norms of all factors that ever came or went, summed up. Rounding errors grow with it.
+        The sum of the squared norms of all factors ever added or removed. Rounding errors grow with it.
 
     Examples
     --------
@@ -38,25 +38,25 @@ class Gram:
 
     @classmethod
     def of(cls, factors: NDArray[np.floating]) -> Self:
-        """The Gram matrix of factors, of which a block at a time is read."""
+        """Compute the Gram matrix of factors, reading one block at a time."""
         return cls(np.zeros((factors.shape[1], factors.shape[1])), 0.0).plus(factors)
 
     def plus(self, factors: NDArray[np.floating]) -> Self:
-        """The Gram matrix with more factors."""
+        """Return the Gram matrix with more factors."""
         return self._changed(factors, 1.0)
 
     def minus(self, factors: NDArray[np.floating]) -> Self:
-        """The Gram matrix without some of its factors; once it is `worn`, compute it again."""
+        """Return the Gram matrix without some of its factors; once it is `worn`, recompute it."""
         return self._changed(factors, -1.0)
 
     @property
     def worn(self) -> bool:
-        """Whether so much came and went that rounding errors may matter beside what is left."""
+        """Whether so many factors came and went that rounding errors may matter."""
         return self.passed * _ROUNDING > MOST_WORN * float(np.trace(self.matrix))
 
     @property
     def nbytes(self) -> int:
-        """Memory of the matrix."""
+        """The size of the matrix in bytes."""
         return self.matrix.nbytes
 
     def _changed(self, factors: NDArray[np.floating], sign: float) -> Self:
@@ -78,32 +78,32 @@ def fold_in(
     regularization: float = 0.01,
     alpha: float = 1.0,
 ) -> NDArray[np.float32]:
-    """The factor of a user from the items liked, or of an item from the users who liked it.
+    """Compute the factor of a user from the items they liked, or of an item from the users who liked it.
 
-    One step of implicit alternating least squares, as implicit's `recalculate_user` and `recalculate_item` take it: all
-    items count as not liked, with a confidence of 1, but those named, which count with a confidence of alpha x weight.
-    For a model that was trained by ALS, with the same `regularization` and `alpha`, it is the factor that training
-    would give next. For other models (BPR, two towers, singular vectors) it is a ridge approximation: the direction is
-    sensible, the length is not that of trained users.
+    Takes one step of implicit alternating least squares, like implicit's `recalculate_user` and `recalculate_item`: the
+    items in `liked` count as liked with a confidence of alpha x weight, and all others as not liked with a confidence
+    of 1. For an ALS model trained with the same `regularization` and `alpha`, the result is the factor that training
+    would compute next. For other models (BPR, two towers, singular vectors) it is a ridge approximation: the direction
+    is sensible, but the length differs from that of trained users.
 
     Parameters
     ----------
     liked : ndarray of shape (n, n_factors)
-        Factors of what was liked, each of them among those of `gram` and named once.
+        Factors of the liked items or users: each included in `gram`, and at most once here.
     weights : array_like of shape (n,), default None
-        How much each was liked; None is 1. A negative weight is a dislike with that confidence; 0 takes the item out of
-        those that count as not liked.
+        How strongly each was liked; None is 1. A negative weight is a dislike with that confidence; with 0, the item
+        counts neither as liked nor as not liked.
     gram : Gram
-        That of all items, or of all users.
+        The Gram matrix of all items, or of all users.
     regularization : float, default 0.01
-        What is added to the diagonal. Larger values give shorter factors, nearer to what everybody likes.
+        Added to the diagonal. Larger values give shorter factors, closer to what everyone likes.
     alpha : float, default 1.0
-        What weights are multiplied by. Larger values follow the likes more closely.
+        Multiplies the weights. Larger values follow the likes more closely.
 
     Returns
     -------
     factor : ndarray of float32, shape (n_factors,)
-        Of zeros if nothing was liked.
+        Zeros if `liked` is empty.
 
     Examples
     --------
@@ -126,23 +126,23 @@ def fold_in(
     _, solved, failed = lapack.dposv(normal, np.maximum(confidences, 0) @ factors, overwrite_a=True)
     if failed:
         raise ValueError(
-            f"regularization is {ridge:g}, too small to fold in with: the equations have no single solution; use a "
-            "larger one."
+            f"regularization is {ridge:g}, which is too small: the least-squares system has no unique solution; use a "
+            "larger value."
         )
     with np.errstate(over="ignore"):
         found: NDArray[np.float32] = solved.astype(np.float32)
     if not np.isfinite(found).all():
-        raise ValueError("the factor that was folded in is too large for float32; use a larger regularization.")
+        raise ValueError("the folded-in factor is too large for float32; use a larger regularization.")
     return found
 
 
 def _checked_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Weights of n likes."""
+    """Read the weights of n likes."""
     if weights is None:
         return np.ones(n)
     given = _checks.numbers(weights, "weights") if np.size(weights) else np.zeros(0)
     if given.shape != (n,):
-        raise ValueError(f"weights has shape {given.shape}, but {n} were liked, so it must have shape ({n},).")
+        raise ValueError(f"weights has shape {given.shape}, but must have shape ({n},), one weight for each like.")
     taken: NDArray[np.float64] = given.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(taken))
     if bad.size:

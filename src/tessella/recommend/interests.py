@@ -1,4 +1,4 @@
-"""Several interests: the lists of a user's vectors, merged into the list of the best score an item has with any."""
+"""Interests: merges the lists of a user's several vectors into one, ranked by each item's best score."""
 
 from typing import Any
 
@@ -14,17 +14,18 @@ INTERESTS = ("best", "sum")
 
 
 def merged(version: Version, found: list[SearchResult], k: int) -> SearchResult:
-    """The top k by the best score over several lists of the same queries, each of at least k items or of all there are.
+    """Merge several lists for the same queries into the top k by best score.
 
-    An item among the best k of all is among the best k of the list it has its best score in: what is ahead of it there
-    is ahead of it here. So nothing is missed. Ties go to the item that came first.
+    Each list must hold at least k items, or all there are. An item in the overall top k is also in the top k of the
+    list where it has its best score, because every item ahead of it there is ahead of it overall. So nothing is missed.
+    Ties go to the item that was added first.
     """
     ids = np.concatenate([each.ids for each in found], axis=1)
     scores = np.concatenate([each.scores for each in found], axis=1)
     n, width = ids.shape
     rows = _rows_of(version, ids)
     query = np.repeat(np.arange(n), width)
-    by_item = np.lexsort((-scores.ravel(), rows.ravel(), query))  # the best of each item first
+    by_item = np.lexsort((-scores.ravel(), rows.ravel(), query))  # the best score of each item first
     pairs = query[by_item] << 32 | (rows.ravel()[by_item] & LOW_HALF)
     first = np.ones(len(pairs), np.bool_)
     first[1:] = pairs[1:] != pairs[:-1]
@@ -43,7 +44,7 @@ def merged(version: Version, found: list[SearchResult], k: int) -> SearchResult:
 
 
 def _rows_of(version: Version, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """The row of each item, or -1 where there is none."""
+    """Return the row of each item, or -1 where there is none."""
     rows = np.full(ids.shape, -1)
     there, named = named_in(ids)
     if len(named):

@@ -1,4 +1,4 @@
-"""Names: the sentence for one that is unknown, with those near it."""
+"""Names: the error for an unknown name, with a suggestion."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def refuse_name(name: object, known: Iterable[str], begin: str, end: str) -> NoReturn:
-    """Refuse a name, and say which one may have been meant, or which there are."""
+    """Refuse an unknown name; suggest a similar one, or list the known ones."""
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     if near:

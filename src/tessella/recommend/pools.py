@@ -1,4 +1,4 @@
-"""Pools: the different values of a column, in order, so that a small number can stand for each."""
+"""Pools: the distinct values of a column, sorted, so that a small integer can stand for each."""
 
 import bisect
 from collections.abc import Iterable, Iterator
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 Whole: TypeAlias = NDArray[np.signedinteger[Any]]
 
 _UTF8 = ("utf-8", "surrogatepass")
-_FEW = 16  # a pool takes in another by single lookups if that is smaller by this factor
+_FEW = 16  # a pool smaller by this factor is merged by single lookups
 
 
 def narrow(numbers: NDArray[Any]) -> Whole:
-    """Whole numbers in the smallest type that holds them, and below them one number more, which is free."""
+    """Convert integers to the smallest type that holds them and leaves one lower number free."""
     low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
     return numbers.astype(type_for(low, high), copy=False)
 
 
 def type_for(low: int, high: int) -> type[np.signedinteger[Any]]:
-    """The smallest type for numbers from `low` to `high`, and below them one number more."""
+    """Return the smallest type for the numbers from `low` to `high` that leaves one lower number free."""
     for kind in (np.int8, np.int16, np.int32):
         if np.iinfo(kind).min < low and high <= np.iinfo(kind).max:
             return kind
@@ -29,35 +29,35 @@ def type_for(low: int, high: int) -> type[np.signedinteger[Any]]:
 
 
 class Pool(Protocol):
-    """Different values in ascending order; the code of a value is its place."""
+    """Distinct values in ascending order; the code of a value is its place."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, code: int) -> Any: ...
 
     def find(self, value: Any) -> int:
-        """The code of a value, or -1."""
+        """Return the code of a value, or -1."""
 
     def take(self, codes: NDArray[Any]) -> Self:
-        """The values of some codes, which ascend."""
+        """Return the values of some codes, which must ascend."""
 
     def merged(self, other: Self) -> tuple[Self, NDArray[np.int64], NDArray[np.int64]]:
-        """The values of both, and the new codes of those of the one and of the other."""
+        """Merge two pools; return the result, the new codes of this pool and the new codes of the other."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All there is to keep."""
+        """Return all data as arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Different texts, in the order of their code points, without padding."""
+    """Distinct strings, in the order of their code points, without padding."""
 
     data: NDArray[np.uint8]  # their UTF-8, one after another
     ends: NDArray[np.int64]  # where each ends
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Self:
-        """Texts that ascend."""
+        """Create a pool of strings, which must ascend."""
         encoded = [text.encode(*_UTF8) for text in texts]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return cls(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum(lengths))
@@ -79,13 +79,13 @@ class Texts:
         return bisect.bisect_left(range(len(self)), encoded, key=self._bytes)
 
     def find(self, value: str) -> int:
-        """The code of a text, or -1."""
+        """Return the code of a string, or -1."""
         encoded = value.encode(*_UTF8)
         place = self._place(encoded)
         return place if place < len(self) and self._bytes(place) == encoded else -1
 
     def take(self, codes: NDArray[Any]) -> Self:
-        """The texts of some codes, which ascend."""
+        """Return the strings of some codes, which must ascend."""
         starts = np.concatenate([[0], self.ends])
         lengths = starts[codes + 1] - starts[codes]
         ends = np.cumsum(lengths)
@@ -93,7 +93,7 @@ class Texts:
         return type(self)(self.data[places], ends)
 
     def merged(self, other: Self) -> tuple[Self, NDArray[np.int64], NDArray[np.int64]]:
-        """The texts of both, and the new codes of those of the one and of the other."""
+        """Merge two pools; return the result, the new codes of this pool and the new codes of the other."""
         if _FEW * len(other) > len(self):
             mine, theirs = list(self), list(other)
             whole = mine if mine == theirs else sorted({*mine, *theirs})
@@ -118,13 +118,13 @@ class Texts:
         return type(self)(np.insert(self.data, at, added.data), np.cumsum(lengths)), mine_codes, others
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All there is to keep."""
+        """Return all data as arrays."""
         return {"text_bytes": self.data, "text_ends": self.ends}
 
 
 @dataclass(frozen=True, eq=False)
 class WholeNumbers:
-    """Different whole numbers, ascending."""
+    """Distinct integers, ascending."""
 
     numbers: NDArray[np.int64]
 
@@ -135,27 +135,27 @@ class WholeNumbers:
         return int(self.numbers[code])
 
     def find(self, value: float) -> int:
-        """The code of a number, or -1."""
+        """Return the code of a number, or -1."""
         place = bisect.bisect_left(range(len(self)), value, key=self.__getitem__)
         return place if place < len(self) and self[place] == value else -1
 
     def take(self, codes: NDArray[Any]) -> Self:
-        """The numbers of some codes, which ascend."""
+        """Return the numbers of some codes, which must ascend."""
         return type(self)(self.numbers[codes])
 
     def merged(self, other: Self) -> tuple[Self, NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of both, and the new codes of those of the one and of the other."""
+        """Merge two pools; return the result, the new codes of this pool and the new codes of the other."""
         whole = np.union1d(self.numbers, other.numbers)
         one, two = (np.searchsorted(whole, own.numbers) for own in (self, other))
         return (self if len(whole) == len(self) else type(self)(whole)), one, two
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All there is to keep."""
+        """Return all data as arrays."""
         return {"numbers": self.numbers}
 
 
 def coded(values: list[Any], *, whole_numbers: bool) -> tuple[NDArray[np.int64], Texts | WholeNumbers]:
-    """The codes of texts, or of whole numbers, and their pool; None has the code -1."""
+    """Return the codes of strings or of integers, and their pool; None has the code -1."""
     different = sorted(set(values) - {None})
     code_of = {value: code for code, value in enumerate(different)}
     code_of[None] = -1

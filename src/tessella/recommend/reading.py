@@ -1,6 +1,6 @@
-"""Reading: columns from what users pass in: lists, arrays, and columns of pandas, polars and Arrow.
+"""Reading: turns lists, arrays, and pandas, polars and Arrow columns into columns of attributes.
 
-None of these libraries is imported. A column is read through NumPy where that loses nothing, and as Python values
+None of these libraries is imported. A column is read through NumPy if that loses nothing, and as Python values
 otherwise.
 """
 
@@ -19,41 +19,41 @@ from tessella.recommend import dates
 from tessella.recommend.columns import Boolean, Category, Column, Date, Number, Several, whole_numbers
 from tessella.recommend.pools import Texts, coded, narrow
 
-_MISSING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
+_MISSING = ("NoneType", "NAType", "NaTType")  # names of types in Python and pandas
 _LOWEST = -(2**63)
 _NUMBERS = (int, float, Decimal, np.integer, np.floating)
-_KINDS = "texts, lists of texts or of whole numbers, numbers, dates or bools"
+_KINDS = "strings, lists of strings or integers, numbers, dates or bools"
 
 
 def named_columns(data: Any, what: str) -> Iterator[tuple[str, Any]]:
-    """The columns of a dict or a table, by name."""
+    """Yield the names and columns of a dict or a table."""
     if isinstance(data, Mapping):
         names, column = list(data), data.__getitem__
-    elif hasattr(type(data), "collect"):  # of polars
-        raise TypeError(f"{what} is a {type(data).__name__} that was not computed yet; pass its collect().")
+    elif hasattr(type(data), "collect"):  # a LazyFrame of polars
+        raise TypeError(f"{what} is a {type(data).__name__}, which is not computed yet; pass its collect().")
     elif hasattr(data, "column_names") and hasattr(data, "column"):  # Arrow
         names, column = list(data.column_names), data.column
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
         names, column = list(data.columns), data.__getitem__
     else:
         raise TypeError(
-            f"{what} is a {type(data).__name__}, but must be a dict of columns, or a table of pandas, polars or Arrow."
+            f"{what} must be a dict of columns, or a pandas, polars or Arrow table, not {type(data).__name__}."
         )
     for number, name in enumerate(names):
         if not isinstance(name, str) or not name:
-            raise TypeError(f"{what} has a column named {name!r}, but names of columns are texts.")
+            raise TypeError(f"{what} has a column named {name!r}, but column names must be non-empty strings.")
         if name in names[:number]:
             raise ValueError(f"{what} has two columns named {name!r}.")
         yield name, column(name)
 
 
 def read(given: Any, count: int, name: str, like: Column | None = None) -> Column:
-    """A column of `count` values; of the kind of another column, if there is one."""
+    """Read a column of `count` values; if `like` is given, it must be of that kind."""
     if not _checks.is_sequence(type(given)) or isinstance(given, set | frozenset):
-        raise TypeError(f"{name} is a {type(given).__name__}, but must be a list or array with a value for each item.")
+        raise TypeError(f"{name} must be a list or array with a value for each item, not {type(given).__name__}.")
     array = _array(given)
     if array is not None and array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1; pass lists for several values an item.")
+        raise ValueError(f"{name} has {array.ndim} dimensions, but must have 1; pass a list for each item instead.")
     if len(given) != count:
         raise ValueError(f"{name} has {len(given)} values, but there are {count} items.")
     column = None if array is None else _from_array(array, name)
@@ -63,20 +63,20 @@ def read(given: Any, count: int, name: str, like: Column | None = None) -> Colum
 
 
 def _array(given: Any) -> NDArray[Any] | None:
-    """A column as an array, unless that would lose something."""
+    """Convert a column to an array; return None if that would lose information."""
     if isinstance(given, list | tuple | range):
         return None
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
         return None
-    kind = str(getattr(given, "dtype", getattr(given, "type", ""))).lower()  # as Arrow calls it
+    kind = str(getattr(given, "dtype", getattr(given, "type", ""))).lower()  # Arrow says `type`
     floats_of_whole_numbers = array.dtype.kind == "f" and kind.startswith(("int", "uint"))
     return None if floats_of_whole_numbers else array
 
 
 def _from_array(array: NDArray[Any], name: str) -> Column | None:
-    """A column of numbers, dates or bools; None if the array says too little."""
+    """Make a column of numbers, dates or bools; return None if the type of the array is too general."""
     if array.dtype.kind == "b":
         return Boolean(array.astype(np.int8))
     if array.dtype.kind in "iu":
@@ -93,11 +93,11 @@ def _from_array(array: NDArray[Any], name: str) -> Column | None:
 
 
 def _fit(low: int, high: int, name: str) -> None:
-    """Refuse whole numbers that int64 does not hold, or that stand for a missing value."""
+    """Refuse integers that do not fit int64, or that stand for a missing value."""
     if low < _LOWEST or high >= -_LOWEST:
-        raise ValueError(f"{name} holds {low if low < _LOWEST else high}, but must fit int64.")
+        raise ValueError(f"{name} holds {low if low < _LOWEST else high}, but must fit in int64.")
     if low == _LOWEST:
-        raise ValueError(f"{name} holds {low}, but must be larger, as it stands for a missing value.")
+        raise ValueError(f"{name} holds {low}, which stands for a missing value; use a larger number.")
 
 
 def _dates(array: NDArray[Any]) -> Date:
@@ -107,7 +107,7 @@ def _dates(array: NDArray[Any]) -> Date:
 
 
 def _values(given: Any) -> list[Any]:
-    """The values of a column as Python has them."""
+    """Return the values of a column as Python objects."""
     if isinstance(given, list | tuple | range):
         return list(given)
     reader = next(name for name in ("to_pylist", "to_list", "tolist") if hasattr(given, name))  # Arrow, polars, others
@@ -116,7 +116,7 @@ def _values(given: Any) -> list[Any]:
 
 
 def _from_values(given: list[Any], name: str, like: Column | None) -> Column:
-    """A column of Python values; missing ones become None."""
+    """Make a column of Python values; missing ones become None."""
     values, kinds = _known(given)
     if not kinds:
         return blank(len(values), like)
@@ -131,12 +131,12 @@ def _from_values(given: list[Any], name: str, like: Column | None) -> Column:
         return _numbers(values, kinds, name)
     if not all(map(_checks.is_sequence, kinds)):
         held = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"{name} holds {held}, but a column holds values of one kind: {_KINDS}.")
+        raise TypeError(f"{name} holds {held}, but must hold values of one kind: {_KINDS}.")
     return _several(values, name, like)
 
 
 def _known(values: list[Any]) -> tuple[list[Any], set[type]]:
-    """Values with None where they are missing, and the types of the others."""
+    """Return the values, with None for missing ones, and the types of the others."""
     kinds = set(map(type, values))
     if any(issubclass(kind, float) for kind in kinds) and not _all(kinds, *_NUMBERS):
         values = [None if _is_missing(value) else value for value in values]
@@ -146,7 +146,7 @@ def _known(values: list[Any]) -> tuple[list[Any], set[type]]:
 
 
 def blank(count: int, like: Column | None) -> Column:
-    """A column without a value, of the kind of another; of texts if there is none."""
+    """Make a column whose values are all missing, of the kind of `like`; a category if that is None."""
     if like is None:
         like = Category(np.zeros(0, np.int8), Texts.of([]))
     if isinstance(like, Several):
@@ -162,20 +162,20 @@ def blank(count: int, like: Column | None) -> Column:
 
 
 def of_kind(column: Column, like: Column, name: str) -> Column:
-    """A column, if it is of the kind of another."""
+    """Return a column that is of the same kind as `like`; refuse others."""
     if column.kind != like.kind:
-        raise TypeError(f"{name} holds values of the kind {column.kind}, but those of the items there are {like.kind}.")
+        raise TypeError(f"{name} has kind {column.kind!r}, but for existing items it has kind {like.kind!r}.")
     if isinstance(column, Several) and isinstance(like, Several) and column.whole != like.whole:
         if len(column.codes):
             raise TypeError(
-                f"{name} holds lists of {_called(column)}, but those of the items there are {_called(like)}."
+                f"{name} holds lists of {_called(column)}, but for existing items it holds lists of {_called(like)}."
             )
         return Several(column.starts, column.codes, column.there, like.pool.take(np.zeros(0, np.int64)))
     return column
 
 
 def _called(column: Several) -> str:
-    return "whole numbers" if column.whole else "texts"
+    return "integers" if column.whole else "strings"
 
 
 def _all(kinds: set[type], *allowed: type) -> bool:
@@ -198,7 +198,7 @@ def _written_dates(values: list[Any], name: str) -> Date:
     for entry, (value, text) in enumerate(zip(values, texts, strict=True)):
         if value is not None and (text is None or len(text) < dates.DAY_LENGTH):
             raise ValueError(
-                f"{name} holds {value!r} at {entry}, but dates are like 2020-12-31 or 2020-12-31T12:00:00."
+                f"{name} holds {value!r} in row {entry}, but must hold dates such as 2020-12-31 or 2020-12-31T12:00:00."
             )
     unit = "us" if any(text is not None and len(text) > dates.DAY_LENGTH for text in texts) else "D"
     return _dates(np.array(["NaT" if text is None else text for text in texts], f"M8[{unit}]"))
@@ -213,8 +213,8 @@ def _several(values: list[Any], name: str, like: Column | None) -> Several:
         whole = isinstance(like, Several) and like.whole
     elif not whole and not _all(kinds, str):
         held = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"{name} has lists of {held}, but they must hold texts, or whole numbers.")
-    lists = [list(dict.fromkeys(own)) for own in lists]  # each once
+        raise TypeError(f"{name} holds lists of {held}, but must hold lists of strings or of integers.")
+    lists = [list(dict.fromkeys(own)) for own in lists]  # without duplicates
     starts = np.cumsum([0, *map(len, lists)])
     flat = list(itertools.chain.from_iterable(lists))
     if whole and flat:
@@ -224,7 +224,7 @@ def _several(values: list[Any], name: str, like: Column | None) -> Several:
 
 
 def _of_one_item(values: Any) -> list[Any]:
-    """The values of one item, without missing ones; those of a set in one order, whichever it has."""
+    """Return the values of one item without missing ones; those of a set are sorted."""
     own = sorted(values, key=str) if isinstance(values, set | frozenset) else _values(values)
     return [value for value in own if not _is_missing(value)]
 

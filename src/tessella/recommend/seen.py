@@ -1,4 +1,4 @@
-"""Seen: which items each user has met, as lists of columns whose items are named by id."""
+"""Seen: which items each user has seen, as lists of column numbers, where each column is an item id."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,24 +16,24 @@ from tessella.versions.version import Version
 
 @dataclass(frozen=True)
 class Seen:
-    """Columns of each user, one list after another. A column is an item, by its id, whether it is there or not."""
+    """The columns of each user, one list after another. A column is an item id, whether or not the item exists."""
 
     columns: NDArray[Any]  # int32 or int64
-    starts: NDArray[np.int64]  # (n_users + 1) where each user's begin
+    starts: NDArray[np.int64]  # (n_users + 1) where the columns of each user start
     item_ids: NDArray[Any]  # (n_columns) which item each column is
-    weights: NDArray[np.float32] | None = None  # how strongly, as the caller's matrix has it; None is 1 for each
+    weights: NDArray[np.float32] | None = None  # the values of the caller's matrix; None is 1 for each
 
     @classmethod
     def of(cls, version: Version, given: Any, n_users: int, name: str = "seen") -> Self:
-        """What a caller passed, in any form that `exclude` takes for each query."""
+        """Read what a caller passed: any per-query form of `exclude`."""
         matrix = given[0] if type(given) is tuple and len(given) == 2 else given
         read = read_filter(version, given, name, n_users)  # warns if most ids are unknown
         if isinstance(read, PreparedFilter):
-            raise TypeError(f"{name} is a prepared filter, but must be lists of ids or a matrix.")
+            raise TypeError(f"{name} is a prepared filter, but must be a list of id sequences or a sparse matrix.")
         if read.n_queries is None:
             raise ValueError(
-                f"{name} is one sequence of ids, but must be a list with one for each of the {n_users} users, or a "
-                "sparse matrix with a row for each."
+                f"{name} is one sequence of ids, but must be a list of sequences, one for each of the {n_users} users, "
+                "or a sparse matrix with a row for each."
             )
         read.check(version)
         if isinstance(read, Mask):
@@ -49,14 +49,14 @@ class Seen:
     @classmethod
     def _from_ids(cls, read: Any, version: Version) -> Self:
         if not isinstance(read, Ids) or read.starts is None:
-            raise TypeError("seen is no list of sequences of ids.")
+            raise TypeError("seen is not a list of sequences of ids.")
         begin = int(read.starts[0])
         ids, columns = np.unique(read.values[begin : read.starts[-1]], return_inverse=True)
         columns = columns.reshape(-1)
         starts = read.starts - begin
         if not len(ids):
             return cls(np.zeros(0, np.int32), starts, version.no_ids())
-        if not version.text_ids and ids[0] <= -1 <= ids[-1]:  # -1 names nothing
+        if not version.text_ids and ids[0] <= -1 <= ids[-1]:  # -1 is not an item
             nothing = np.searchsorted(ids, -1)
             if ids[nothing] == -1:
                 kept = columns != nothing
@@ -66,7 +66,7 @@ class Seen:
 
     @classmethod
     def nothing(cls, version: Version, n_users: int) -> Self:
-        """Users who have seen nothing."""
+        """Return empty lists for n users."""
         return cls(np.zeros(0, np.int32), np.zeros(n_users + 1, np.int64), version.no_ids())
 
     def __len__(self) -> int:
@@ -74,17 +74,17 @@ class Seen:
 
     @property
     def n_entries(self) -> int:
-        """How many items were seen, by all users together."""
+        """The number of pairs of a user and a seen item."""
         return int(self.starts[-1] - self.starts[0])
 
     @property
     def nbytes(self) -> int:
-        """Memory of all arrays."""
+        """The size of all arrays in bytes."""
         ids = self.item_ids.nbytes
         return self.columns.nbytes + self.starts.nbytes + ids + (0 if self.weights is None else self.weights.nbytes)
 
     def row_of_column(self, version: Version) -> NDArray[np.int64]:
-        """The row of each column's item in a version; -1 where it is not there."""
+        """Return the row of each column's item in a version; -1 if the item does not exist there."""
         if self.item_ids is version.ids:
             return version.live_rows
         rows = np.full(len(self.item_ids), -1)
@@ -95,7 +95,7 @@ class Seen:
         return rows
 
     def of_users(self, rows: "NDArray[np.int64] | slice | int", row_of_column: NDArray[np.int64]) -> Known:
-        """What some users have seen, for a search for them."""
+        """Return what some users have seen, as a filter for a search."""
         if isinstance(rows, int | np.integer):
             return Known(self.columns, self.starts[rows : rows + 2], row_of_column)
         if isinstance(rows, slice):
@@ -104,24 +104,24 @@ class Seen:
         return Known(self.columns[entries], starts, row_of_column)
 
     def of_user(self, row: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Ids of what a user has seen, and how strongly."""
+        """Return the ids of the items a user has seen, and their weights."""
         some = slice(int(self.starts[row]), int(self.starts[row + 1]))
         ids = self.item_ids[self.columns[some]]
         return ids, np.ones(len(ids), np.float32) if self.weights is None else self.weights[some]
 
     def take(self, rows: NDArray[np.int64]) -> Self:
-        """The lists of some users, in their order."""
+        """Return the lists of some users, in the given order."""
         entries, starts = self._entries(rows)
         weights = None if self.weights is None else self.weights[entries]
         return replace(self, columns=self.columns[entries], starts=starts, weights=weights)
 
     def joined(self, other: "Seen") -> "Seen":
-        """The lists of these users and then those of others."""
+        """Append the lists of other users."""
         ids, columns = self.item_ids, other.columns
         if other.item_ids is not ids:
             together = np.concatenate([ids, other.item_ids]) if len(ids) else other.item_ids
             _, first, inverse = np.unique(together, return_index=True, return_inverse=True)
-            new = np.sort(first[first >= len(ids)])  # columns that were there stay where they are
+            new = np.sort(first[first >= len(ids)])  # existing columns keep their numbers
             place = np.empty(len(together), np.int64)
             place[: len(ids)] = np.arange(len(ids))
             place[new] = len(ids) + np.arange(len(new))
@@ -139,11 +139,11 @@ class Seen:
         )
 
     def weights_or_ones(self) -> NDArray[np.float32]:
-        """A weight for each entry."""
+        """Return a weight for each entry."""
         return np.ones(self.n_entries, np.float32) if self.weights is None else self.weights
 
     def _entries(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The entries of some users, one after another, and where each user's begin."""
+        """Return the entries of some users, one user after another, and where each user's start."""
         first = self.starts[rows]
         sizes = self.starts[rows + 1] - first
         starts = np.zeros(len(rows) + 1, np.int64)
@@ -152,12 +152,12 @@ class Seen:
 
 
 def _narrow(columns: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """Columns in as few bytes as kernels read."""
+    """Convert columns to the narrowest type that the kernels read."""
     return np.ascontiguousarray(columns, np.int32 if n_columns < 2**31 else np.int64)
 
 
 def _weights(matrix: Any, name: str) -> NDArray[np.float32] | None:
-    """The values of a sparse matrix, if they are numbers other than 1."""
+    """Return the values of a sparse matrix; None if they are not numbers, or are all 1."""
     if not _checks.is_sparse(matrix):
         return None
     values = scipy.sparse.csr_array(matrix).data

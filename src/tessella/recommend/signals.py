@@ -1,4 +1,4 @@
-"""Signals: numbers of items that are added to scores, with weights chosen at each query. Each is a coordinate."""
+"""Signals: item values that are added to scores with weights chosen per query. Each is stored as a coordinate."""
 
 import datetime
 import time
@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella import _checks
 
-TIMES = 3.0  # as far spread as an ordinary coordinate of the items, if it is the only signal: see decision 33
-MOST_GROWN = 40.0  # lifetimes by which an item may be newer than the newest at fitting, before float32 suffers
+TIMES = 3.0  # spread of a single signal, relative to an ordinary coordinate of the items: see decision 33
+MOST_GROWN = 40.0  # by how many lifetimes an item may be newer than the newest at fitting, within float32's precision
 _LARGEST_VALUE = 1e30
-_LARGEST = 1e15  # coordinate, so that products are well within float32
+_LARGEST = 1e15  # largest coordinate, so that products are well within float32
 
 Moment: TypeAlias = float | str | datetime.datetime | datetime.date | np.datetime64
 Duration: TypeAlias = float | datetime.timedelta | np.timedelta64
@@ -23,20 +23,20 @@ Boosts: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Decaying:
-    """A signal that halves with every `half_life` of an item's age: freshness.
+    """A freshness signal: it halves with every `half_life` of an item's age.
 
-    At the moment `now` of a query it is 0.5 ** ((now - time) / half_life): 1 for an item of this moment, and more than
-    1 for one whose time is still to come. Items need no updates as time goes by; the weight decays instead.
+    At the time `now` of a query, the signal is 0.5 ** ((now - time) / half_life): 1 for an item dated now, and more
+    than 1 for an item dated in the future. Items need no updates as time passes; the weight decays instead.
 
     Parameters
     ----------
     times : array_like of shape (n_items,)
-        When each item came: dates and times (NumPy, pandas or Python; without a zone they are UTC), or seconds since
-        1970.
+        The date of each item: dates and times (NumPy, pandas or Python; UTC unless they have a time zone), or seconds
+        since 1970.
     half_life : float, timedelta or timedelta64, default None
-        The age at which the signal is a half; as a number, in seconds. Fixed once the recommender is built.
+        The age at which the signal has fallen to 1/2; a number is in seconds. Fixed once the recommender is built.
     tau : float, timedelta or timedelta64, default None
-        The age at which it is 1/e, for those who think so; pass one of the two.
+        The age at which the signal has fallen to 1/e, as an alternative to `half_life`; pass one of the two.
 
     Examples
     --------
@@ -53,9 +53,9 @@ class Decaying:
     tau: Duration | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers, and keep times in seconds since 1970."""
+        """Check the numbers, and convert times to seconds since 1970."""
         if (self.half_life is None) == (self.tau is None):
-            raise ValueError("a decaying signal needs half_life or tau, and not both.")
+            raise ValueError("a decaying signal needs either half_life or tau; pass exactly one of them.")
         if self.tau is None:
             lifetime = _duration(self.half_life, "half_life") / np.log(2)
         else:
@@ -65,7 +65,7 @@ class Decaying:
         object.__setattr__(self, "times", _seconds(self.times, "times"))
 
     def at(self, now: Moment) -> NDArray[np.float64]:
-        """The signal of every item at a moment."""
+        """Return the signal of every item at a given time."""
         values: NDArray[np.float64] = np.exp((self.times - _moment(now)) / self.tau)
         return values
 
@@ -77,13 +77,13 @@ class Signal:
     Attributes
     ----------
     centre : float
-        The mean when the signal was fitted. It moves all scores alike, so it is left out and added to them afterwards.
+        The mean when the signal was fitted. It shifts all scores of a query alike, so it is added to them afterwards.
     scale : float
-        What one step of the coordinate stands for.
+        The change in value that moves the coordinate by 1.
     tau : float or None
         The lifetime in seconds of a decaying signal; None for others.
     origin : float
-        The moment at which a decaying signal's weight is the one asked for, in seconds since 1970.
+        The time at which the weight of a decaying signal equals the requested weight, in seconds since 1970.
     """
 
     centre: float
@@ -93,36 +93,36 @@ class Signal:
 
     @classmethod
     def fit(cls, values: NDArray[np.float64], tau: float | None, spread: float) -> Self:
-        """The signal whose coordinate has that spread."""
+        """Fit a signal so that its coordinate has the given spread."""
         origin = 0.0 if tau is None or not len(values) else float(values.max())
         taken = values if tau is None else np.exp((values - origin) / tau)
         centre = float(taken.mean()) if len(taken) else 0.0
         own = float(taken.std()) if len(taken) else 0.0
-        if own <= 1e-12 * abs(centre):  # all alike
+        if own <= 1e-12 * abs(centre):  # all values are equal
             own = abs(centre) or 1.0
         return cls(centre, own / spread, tau, origin)
 
     def coordinate(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The coordinate of items with some values, or times."""
+        """Return the coordinates of items, given their values or times."""
         taken = values if self.tau is None else np.exp((values - self.origin) / self.tau)
         coordinate: NDArray[np.float64] = (taken - self.centre) / self.scale
         return coordinate
 
     def weight(self, weight: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """The weight of the stored value, where that of the signal is `weight` at the moment `now`."""
+        """Return the weight for the stored value, given the requested `weight` of the signal at the time `now`."""
         return weight if self.tau is None else weight * np.exp((self.origin - now) / self.tau)
 
 
 class Signals:
-    """Named signals of items: each is one more coordinate of the items, so boosted searches stay exact.
+    """Named signals of items, each stored as one more coordinate, so that boosted searches can be exact.
 
     With boosts, ``score = u . v + sum of weight x signal(item)``. An item's factor is extended by its signals, and a
-    query's by their weights; where no weight is asked for, the query has zeros there and scores are as without signals.
-    Unchanging: changes of the items make a new one, as with `Attributes`.
+    query by their weights. Signals without a weight get zeros in the query, so scores are the same as without signals.
+    Immutable: a change of the items makes a new object, as with `Attributes`.
 
-    Signals are centred and scaled: one is spread three times as far as an ordinary coordinate of the items, and each of
-    several somewhat less. That changes no true answer; it makes boosted searches fast. Centre and scale are those of
-    `fit`, until the next.
+    Signals are centred and scaled: a single one is spread three times as far as an ordinary coordinate of the items,
+    and each of several somewhat less. This does not change exact results; it makes boosted searches fast. Centre and
+    scale stay as fitted until the next `fit`.
 
     Examples
     --------
@@ -142,22 +142,22 @@ class Signals:
 
     def __init__(self, fitted: dict[str, Signal], columns: NDArray[np.float64]) -> None:
         self._fitted = fitted
-        self._columns = columns  # (n_items, n_signals): values, and times of what decays
+        self._columns = columns  # (n_items, n_signals): values, or times of decaying signals
         self._columns.flags.writeable = False
 
     @classmethod
     def fit(cls, data: Any, item_factors: NDArray[np.floating], what: str = "signals") -> Self:
-        """The signals of items with these factors.
+        """Fit signals to items with these factors.
 
         Parameters
         ----------
         data : mapping or frame
-            By name, finite numbers or a `Decaying`, one for each item. A missing value is refused, since whether it
-            should count as nothing or as the mean depends on the signal.
+            Columns by name: finite numbers, or a `Decaying`, with one value for each item. Missing values are refused,
+            because whether they should count as 0 or as the mean depends on the signal.
         item_factors : ndarray of shape (n_items, n_factors)
-            What signals are scaled to.
+            The factors that signals are scaled to.
         what : str, default "signals"
-            What sentences call the data.
+            What error messages call the data.
         """
         n = len(item_factors)
         given = _columns(data, n, what, {})
@@ -172,7 +172,7 @@ class Signals:
         return cls(fitted, _together(given, n))._checked(what)
 
     def refitted(self, item_factors: NDArray[np.floating]) -> Self:
-        """The same signals with centre, scale and origin of the items there are now."""
+        """Fit centre, scale and origin again, to the current items."""
         data = {
             name: self._columns[:, at] if one.tau is None else Decaying(self._columns[:, at], tau=one.tau)
             for at, (name, one) in enumerate(self._fitted.items())
@@ -181,19 +181,20 @@ class Signals:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the signals are called, in the order of their coordinates."""
+        """The names of the signals, in the order of their coordinates."""
         return tuple(self._fitted)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the values."""
+        """The size of the values in bytes."""
         return self._columns.nbytes
 
     @property
     def worn(self) -> bool:
-        """Whether items have come so long after those of `fit` that a decaying signal should be fitted again.
+        """Whether some items are so much newer than those at `fit` that a decaying signal should be fitted again.
 
-        Their coordinates grow as e to the number of lifetimes. Answers stay right; searches become slower.
+        Their coordinates grow exponentially with the number of lifetimes. Exact results stay right, but searches slow
+        down.
         """
         return any(
             one.tau is not None and len(self) > 0 and self._columns[:, at].max() > one.origin + 2 * one.tau
@@ -201,7 +202,7 @@ class Signals:
         )
 
     def coordinates(self, entries: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float32]:
-        """The coordinates of items, all or some."""
+        """Return the coordinates of all or some items."""
         columns = self._columns[entries]
         parts = [one.coordinate(columns[:, at]) for at, one in enumerate(self._fitted.values())]
         return np.stack(parts, axis=1).astype(np.float32) if parts else np.zeros((len(columns), 0), np.float32)
@@ -209,30 +210,34 @@ class Signals:
     def extend(
         self, item_factors: NDArray[np.floating], entries: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float32]:
-        """Factors of items, all or some, with their signals as further coordinates."""
+        """Append the signals of all or some items to their factors, as further coordinates."""
         return np.hstack([item_factors.astype(np.float32, copy=False), self.coordinates(entries)])
 
     def query_part(self, boosts: Boosts | None, n: int, now: Moment | None = None) -> NDArray[np.float32]:
-        """The further coordinates of n queries.
+        """Return the signal coordinates of n queries.
 
         Parameters
         ----------
         boosts : mapping, or None
-            Weights by name, each one number for all queries or one for each; those that are not named are 0.
+            Weights by signal, each one number for all queries or one for each; signals not named have weight 0.
         n : int
-            How many queries there are.
+            The number of queries.
         now : float, datetime or datetime64, default None
-            The moment for which decaying signals count, in seconds since 1970 if a number; None is now.
+            The time at which decaying signals are evaluated; a number is seconds since 1970, and None is the current
+            time.
         """
         part = np.zeros((n, len(self._fitted)))
         for at, (name, one, weights) in enumerate(self._weights(boosts, n, now)):
             part[:, at] = weights * one.scale
             if np.abs(part[:, at]).max(initial=0) > _LARGEST:
-                raise ValueError(f"boosts[{name!r}] is {np.abs(weights).max():.3g}, too large for float32.")
+                raise ValueError(
+                    f"boosts[{name!r}] is {np.abs(weights).max():.3g}, which is too large for float32; use a smaller "
+                    "weight."
+                )
         return part.astype(np.float32)
 
     def offset(self, boosts: Boosts | None, n: int, now: Moment | None = None) -> NDArray[np.float64]:
-        """What is to be added to the scores of n queries, since signals are centred."""
+        """Return what must be added to the scores of n queries because signals are centred."""
         total = np.zeros(n)
         for _, one, weights in self._weights(boosts, n, now):
             total += weights * one.centre
@@ -241,7 +246,7 @@ class Signals:
     def boost(
         self, boosts: Boosts | None, n: int, now: Moment | None = None, entries: NDArray[np.int64] | slice = slice(None)
     ) -> NDArray[np.float64]:
-        """What boosts add to the scores of items, all or some, for n queries: (n, n_items), by the definition."""
+        """Compute directly what boosts add to the scores of all or some items for n queries: (n, n_items)."""
         columns, moment = self._columns[entries], _now(now)
         total = np.zeros((n, len(columns)))
         for at, (one, weights) in enumerate(zip(self._fitted.values(), self._asked(boosts, n), strict=True)):
@@ -250,31 +255,31 @@ class Signals:
         return total
 
     def joined(self, data: Any, n: int, what: str = "signals") -> Self:
-        """The signals with those of n more items."""
+        """Append the signals of n more items."""
         given = self._same(data, n, what)
         missing = [name for name in self._fitted if name not in given]
         if missing:
-            raise ValueError(f"{what} lacks {missing[0]!r}, but must have {', '.join(map(repr, self._fitted))}.")
+            raise ValueError(f"{what} has no {missing[0]!r}, but must have {', '.join(map(repr, self._fitted))}.")
         added = _together({name: given[name] for name in self._fitted}, n)
         return type(self)(self._fitted, np.concatenate([self._columns, added]))._checked(what)
 
     def replaced(self, entries: NDArray[np.int64], data: Any, what: str = "signals") -> Self:
-        """The signals with others for some items; those that are not given stay as they are."""
+        """Replace the signals of some items; signals not given keep their values."""
         columns, names = self._columns.copy(), list(self._fitted)
         for name, (values, _) in self._same(data, len(entries), what).items():
             columns[entries, names.index(name)] = values
         return type(self)(self._fitted, columns)._checked(what)
 
     def take(self, entries: NDArray[np.int64]) -> Self:
-        """The signals of some items, in this order."""
+        """Return the signals of some items, in the given order."""
         return type(self)(self._fitted, self._columns[entries])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays for a file."""
+        """Return the arrays to store in a file."""
         return {"signals": self._columns}
 
     def facts(self) -> dict[str, Any]:
-        """What a file tells beside the arrays, as plain values."""
+        """Return what a file must hold besides the arrays, as plain values."""
         return {
             name: {"centre": one.centre.hex(), "scale": one.scale.hex(), "origin": one.origin.hex()}
             | ({} if one.tau is None else {"tau": one.tau.hex()})
@@ -283,7 +288,7 @@ class Signals:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """The signals that `to_arrays` and `facts` told of."""
+        """Restore signals from the results of `to_arrays` and `facts`."""
         fitted = {
             str(name): Signal(**{part: float.fromhex(number) for part, number in numbers.items()})
             for name, numbers in facts.items()
@@ -305,20 +310,20 @@ class Signals:
         return f"Signals of {len(self):,} items: {names}"
 
     def _asked(self, boosts: Boosts | None, n: int) -> list[NDArray[np.float64]]:
-        """The weights of n queries for every signal."""
+        """Return the weights of n queries for every signal."""
         asked = {} if boosts is None else boosts
         if not isinstance(asked, Mapping):
-            raise TypeError(f"boosts is a {type(asked).__name__}, but must be a dict of weights by the signal's name.")
+            raise TypeError(f"boosts must be a dict of weights by signal name, not {type(asked).__name__}.")
         unknown = [name for name in asked if name not in self._fitted]
         if unknown:
             known = f"there are {', '.join(map(repr, self._fitted))}" if self._fitted else "there are none"
-            raise ValueError(f"boosts names {unknown[0]!r}, which is no signal; {known}.")
+            raise ValueError(f"boosts names {unknown[0]!r}, which is not a signal; {known}.")
         return [_weight(asked.get(name, 0.0), name, n) for name in self._fitted]
 
     def _weights(
         self, boosts: Boosts | None, n: int, now: Moment | None
     ) -> list[tuple[str, Signal, NDArray[np.float64]]]:
-        """Every signal with the weights of n queries, decayed."""
+        """Return every signal with the decayed weights of n queries."""
         moment = _now(now)
         return [
             (name, one, one.weight(weights, moment))
@@ -326,25 +331,25 @@ class Signals:
         ]
 
     def _same(self, data: Any, n: int, what: str) -> dict[str, tuple[NDArray[np.float64], float | None]]:
-        """Columns of n items, of signals that there are."""
+        """Read columns for n items; refuse names that are not existing signals."""
         given = _columns(data, n, what, {name: one.tau for name, one in self._fitted.items()})
         other = next((name for name in given if name not in self._fitted), None)
         if other is not None:
-            raise ValueError(f"{what} has {other!r}, but must have {', '.join(map(repr, self._fitted))}.")
+            raise ValueError(f"{what} has {other!r}, but the signals are {', '.join(map(repr, self._fitted))}.")
         return given
 
     def _checked(self, what: str) -> Self:
-        """The signals, if their coordinates fit float32."""
+        """Return these signals; refuse coordinates that do not fit float32."""
         for at, (name, one) in enumerate(self._fitted.items()):
             column = self._columns[:, at]
             if one.tau is not None and len(column) and column.max() > one.origin + MOST_GROWN * one.tau:
                 raise ValueError(
-                    f"{what}[{name!r}] has an item that is {(column.max() - one.origin) / one.tau:.3g} lifetimes newer "
-                    f"than the newest when it was fitted, but {MOST_GROWN:g} is the most; fit it anew with rebuild()."
+                    f"{what}[{name!r}] has an item {(column.max() - one.origin) / one.tau:.3g} lifetimes newer than "
+                    f"the newest at the last fit, but the limit is {MOST_GROWN:g}; call rebuild() to fit again."
                 )
             if np.abs(one.coordinate(column)).max(initial=0) > _LARGEST:
                 raise ValueError(
-                    f"{what}[{name!r}] holds numbers too large for float32 beside the others; scale it down."
+                    f"{what}[{name!r}] holds numbers too far from the others for float32; scale them down."
                 )
         return self
 
@@ -352,20 +357,20 @@ class Signals:
 def _columns(
     data: Any, n: int, what: str, lifetimes: Mapping[str, float | None]
 ) -> dict[str, tuple[NDArray[np.float64], float | None]]:
-    """By name, values and no lifetime, or times and theirs."""
+    """Read columns by name: values without a lifetime, or times with one."""
     names = next((getattr(data, part) for part in ("column_names", "columns", "keys") if hasattr(data, part)), None)
     if names is None:
-        raise TypeError(f"{what} is a {type(data).__name__}, but must be a dict or a frame of columns.")
+        raise TypeError(f"{what} must be a dict or a frame of columns, not {type(data).__name__}.")
     found = {}
     for name in names() if callable(names) else names:
         if not isinstance(name, str):
-            raise TypeError(f"{what} has a column {name!r}, but names must be texts.")
+            raise TypeError(f"{what} has a column named {name!r}, but column names must be strings.")
         column, called = data[name], f"{what}[{name!r}]"
         tau = lifetimes.get(name)
         if isinstance(column, Decaying):
             values, own = column.times, float(column.tau)  # type: ignore[arg-type]
             if name in lifetimes and tau != own:
-                raise ValueError(f"{called} has the lifetime {own:g} s, but it was built with {tau or 0:g} s.")
+                raise ValueError(f"{called} has a lifetime of {own:g} s, but was built with {tau or 0:g} s.")
             tau = own
         elif tau is not None:
             values = _seconds(column, called)
@@ -382,7 +387,7 @@ def _together(given: Mapping[str, tuple[NDArray[np.float64], float | None]], n: 
 
 
 def _finite(values: Any, name: str) -> NDArray[np.float64]:
-    """A column of finite numbers; True and False count as 1 and 0."""
+    """Read a column of finite numbers; True and False count as 1 and 0."""
     array = np.asarray(values)
     array = _checks.numbers(array.astype(np.int8) if array.dtype.kind == "b" else array, name)
     if array.ndim != 1:
@@ -390,20 +395,22 @@ def _finite(values: Any, name: str) -> NDArray[np.float64]:
     taken: NDArray[np.float64] = array.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(taken))
     if bad.size:
-        raise ValueError(f"{name} holds {taken[bad[0]]} in row {bad[0]}, but must be finite; fill what is missing.")
+        raise ValueError(f"{name} holds {taken[bad[0]]} in row {bad[0]}, but must be finite; fill missing values.")
     if np.abs(taken).max(initial=0) > _LARGEST_VALUE:
-        raise ValueError(f"{name} holds {taken[np.abs(taken).argmax()]:g}, too large for float32; scale it down.")
+        raise ValueError(
+            f"{name} holds {taken[np.abs(taken).argmax()]:g}, which is too large for float32; scale it down."
+        )
     return taken
 
 
 def _seconds(values: Any, name: str) -> NDArray[np.float64]:
-    """Moments as seconds since 1970."""
+    """Convert times to seconds since 1970."""
     array = np.asarray(values)
     if array.dtype.kind == "O" and array.ndim == 1 and len(array):
         array = np.array([_plain(value) for value in array.tolist()])
     if array.dtype.kind != "M":
         if array.dtype.kind not in "fiu":
-            held = "texts" if array.dtype.kind == "U" else array.dtype
+            held = "strings" if array.dtype.kind == "U" else array.dtype
             raise TypeError(f"{name} holds {held}, but must hold dates, times or seconds since 1970.")
         return _finite(array, name)
     missing = np.flatnonzero(np.isnat(array))
@@ -414,14 +421,14 @@ def _seconds(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def _plain(value: Any) -> Any:
-    """A moment of Python without its zone, in UTC."""
+    """Convert a Python date or datetime to a datetime64 in UTC."""
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return np.datetime64(value.astimezone(datetime.UTC).replace(tzinfo=None), "us")
     return np.datetime64(value, "us") if isinstance(value, datetime.date) else value
 
 
 def _moment(value: Moment) -> float:
-    """A moment in seconds since 1970."""
+    """Convert a time to seconds since 1970."""
     if isinstance(value, str):
         try:
             value = datetime.datetime.fromisoformat(value)
@@ -436,7 +443,7 @@ def _now(value: Moment | None) -> float:
 
 
 def _duration(value: Duration | None, name: str) -> float:
-    """A length of time in seconds."""
+    """Convert a duration to seconds."""
     if isinstance(value, np.timedelta64):
         value = value / np.timedelta64(1, "us") / 1e6
     if isinstance(value, datetime.timedelta):
@@ -448,11 +455,11 @@ def _duration(value: Duration | None, name: str) -> float:
 
 
 def _weight(value: ArrayLike, name: str, n: int) -> NDArray[np.float64]:
-    """The weights of n queries."""
+    """Read the weights of n queries for one signal."""
     array = _checks.numbers(value, f"boosts[{name!r}]")
     if array.shape not in ((), (n,)):
         raise ValueError(
-            f"boosts[{name!r}] has shape {array.shape}, but must be one weight or one for each of {n} queries."
+            f"boosts[{name!r}] has shape {array.shape}, but must be one weight, or one for each of the {n} queries."
         )
     weights: NDArray[np.float64] = np.broadcast_to(array.astype(np.float64), (n,))
     bad = np.flatnonzero(~np.isfinite(weights))

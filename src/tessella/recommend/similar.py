@@ -1,4 +1,4 @@
-"""Similar items: by inner product in the index itself, by cosine in an index of unit factors made on first use."""
+"""Similar items: by inner product in the index itself, or by cosine in an index of unit factors built on first use."""
 
 import itertools
 import os
@@ -18,23 +18,23 @@ from tessella.search.selections import selection
 from tessella.versions.version import Version
 
 METRICS = ("cosine", "inner product")
-MOST_CHANGED = 0.1  # of the items; beyond, unit factors are indexed anew
+MOST_CHANGED = 0.1  # if a larger share of the items has changed, the index of unit factors is rebuilt
 
 
 class Unit(NamedTuple):
-    """The index of unit factors, as of one version of the items."""
+    """The index of unit factors for one version of the items."""
 
     items: Index
     made_for: "weakref.ref[Version]"
 
 
 class Similar:
-    """Finds the items most like some items. Any number of threads may ask, of any version of an index.
+    """Finds the items most similar to given items. Any number of threads can search, in any version of an index.
 
     Parameters
     ----------
     n_factors : int
-        How many coordinates count; those behind, such as signals, do not.
+        How many coordinates to compare; later ones, such as signals, are ignored.
 
     Examples
     --------
@@ -68,27 +68,28 @@ class Similar:
         allow: Any = None,
         threads: int | None = None,
     ) -> SearchResult:
-        """The top k items most like each of some items.
+        """Find the k items most similar to each given item.
 
         Parameters
         ----------
         version : Version
-            What is searched.
+            The version to search.
         items : ids
-            Items that are there. One id, not in a list, gives arrays of one dimension less.
+            Ids of existing items. A single id, not in a list, gives arrays with one dimension less.
         k : int, default 10
             How many items to return for each.
         metric : "cosine" or "inner product", default "cosine"
-            Cosine has an index of unit factors, made on first use and again after changes; it takes as much memory as
-            the index. The cosine with an item of zeros is 0. Inner products favour long factors, so what is popular.
+            Cosine uses an index of unit factors, which is built on first use, updated after changes, and takes as much
+            memory as the index. The cosine with a zero vector is 0. The inner product favours long factors, and so
+            popular items.
         itself : bool, default False
-            Whether an item may be among the answers to itself.
+            Whether an item may be listed as similar to itself.
         exact : bool, default False
-            Whether answers must be the true top k, as for `Index.search`.
+            Whether to return the true top k, as in `Index.search`.
         exclude, allow
-            As for `Index.search`, in any form but a prepared filter.
+            As in `Index.search`, in any form except a prepared filter.
         threads : int, default None
-            How many threads to use; None uses every CPU. Changes no result.
+            How many threads to use; None uses every CPU. Does not affect results.
         """
         _checks.one_of(metric, "metric", METRICS)
         _checks.true_or_false(itself, "itself")
@@ -109,11 +110,11 @@ class Similar:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the index of unit factors; 0 before its first use."""
+        """The size of the index of unit factors in bytes; 0 before its first use."""
         return 0 if self._unit is None else self._unit.items.nbytes
 
     def _unit_version(self, version: Version, threads: int | None) -> Version:
-        """The unit factors of a version's items, ready to search: those of the last time, with what has changed."""
+        """Return the index of unit factors for a version: the last one, updated if items have changed."""
         unit = self._unit
         if unit is None or unit.made_for() is not version:
             with self._making:
@@ -129,7 +130,7 @@ class Similar:
 
 
 def _built(version: Version, width: int, threads: int | None) -> Index:
-    """An index of unit factors, planned for the recall that the items' own is."""
+    """Build an index of unit factors with the target recall of the items' own index."""
     factors = unit_factors(version, width)
     plan = version.plan
     if all(isinstance(method, Exact) for method in plan.methods) and not plan.automatic:
@@ -140,7 +141,7 @@ def _built(version: Version, width: int, threads: int | None) -> Index:
 
 
 def _followed(index: Index, version: Version, width: int) -> Index | None:
-    """A copy of an index of unit factors with what has changed since; None where it is better made anew."""
+    """Return an updated copy of an index of unit factors; None if it is better to rebuild it."""
     before = index._version
     here, there = version.find(before.ids) >= 0, before.find(version.ids) >= 0
     if not here.any():
@@ -151,18 +152,18 @@ def _followed(index: Index, version: Version, width: int) -> Index | None:
     n_changed = np.count_nonzero(~here) + np.count_nonzero(~there) + np.count_nonzero(moved)
     if n_changed > MOST_CHANGED * len(before.ids):
         return None
-    after = Index(before)  # shares the arrays, and changes apart
+    after = Index(before)  # shares the arrays, but changes independently
     if not here.all():
         after.remove(before.ids[~here])
     if moved.any():
         after.update(factors[there][moved], kept[moved])
     if not there.all():
         after.add(factors[~there], version.ids[~there])
-    return after if np.array_equal(after.ids, version.ids) else None  # an item came back, and ties would differ
+    return after if np.array_equal(after.ids, version.ids) else None  # an item was added again: ties would differ
 
 
 def allowed_ids(version: Version, mask: NDArray[np.bool_], allow: Any, n: int) -> Any:
-    """What may answer n queries, as `allow` takes it: the items of a mask that are also allowed otherwise."""
+    """Combine a mask with the `allow` of n queries; the result can be passed as `allow`."""
     if allow is None:
         return mask, version.ids
     read = selection(version, allow, "allow", n)
@@ -175,9 +176,9 @@ def allowed_ids(version: Version, mask: NDArray[np.bool_], allow: Any, n: int) -
 
 
 def unit_factors(version: Version, width: int) -> NDArray[np.float32]:
-    """The directions of the items, in the order in which they came; of an item of zeros, zeros."""
+    """Return the item factors scaled to length 1, in the order in which they were added; zero vectors stay zero."""
     if not version.n_live:
-        raise ValueError("the index holds no items, but at least 1 is needed to find similar ones; add some first.")
+        raise ValueError("the index has 0 items, but similar items need at least 1; add some first.")
     factors = version.factors_at(version.live_positions)[:, :width].astype(np.float64)
     lengths = np.linalg.norm(factors, axis=1, keepdims=True)
     directions: NDArray[np.float64] = factors / np.where(lengths > 0, lengths, 1.0)
@@ -185,7 +186,7 @@ def unit_factors(version: Version, width: int) -> NDArray[np.float32]:
 
 
 def _without(found: SearchResult, ids: NDArray[Any]) -> SearchResult:
-    """Answers without the items asked for; where one is not among its own, without the last."""
+    """Remove each item from its own answers; if it is not among them, remove the last answer."""
     own = found.ids == ids[:, None]
     own[~own.any(axis=1), -1] = True
     shape = (len(ids), found.ids.shape[1] - 1)
@@ -198,7 +199,7 @@ _all: "weakref.WeakSet[Similar]" = weakref.WeakSet()
 
 
 def _release_locks() -> None:
-    """In a forked child no other thread is left that could be making an index."""
+    """Replace the locks in a forked child, where no other thread is left that could hold them."""
     for similar in _all:
         similar._renew_lock()
 

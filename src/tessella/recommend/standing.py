@@ -1,4 +1,4 @@
-"""Standing: an item's number in the list of one who asks, by score alone and under a rule of variety."""
+"""Standing: an item's place in a user's list, by score alone and under a variety rule."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,21 +23,21 @@ from tessella.retrieval.plan import Exact
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an item that may answer stands, and what a rule of variety made of it.
+    """Where an item that passes the filters stands, and how a variety rule affects it.
 
     Attributes
     ----------
     by_score : int or None
-        Its number from 1, of what may answer and was not shown before, by score alone; None if it is not among the
-        candidates of `diversify`.
+        Its place, from 1, by score alone among the items that pass the filters and were not shown before; None if it is
+        not among the candidates of `diversify`.
     number : int or None
-        Its number from 1 under the rule; None if the rule leaves it out.
+        Its place, from 1, under the rule; None if the rule filters it out.
     rule : str or None
         The rule, as it was passed; None without one.
     rivals : tuple of (id, title)
-        For `at_most`, what uses up its value; for `diversify`, what it is most like of all that was chosen before it.
+        For `at_most`, the items that already take its value; for `diversify`, the most similar item chosen before it.
     value : object
-        For `at_most`, the value that is used up; for `diversify`, how alike the two are.
+        For `at_most`, the value that is already taken; for `diversify`, the similarity of the two items.
     """
 
     by_score: int | None
@@ -48,7 +48,7 @@ class Standing:
 
 
 def standing(edition: Edition, asked: Asked, wish: Wish, item: NDArray[Any]) -> Standing:
-    """Where an item stands that may answer the one who asks."""
+    """Find where an item that passes the filters stands for one user."""
     if isinstance(wish.variety, Diversify):
         return _diversified(edition, asked, wish, wish.variety, item)
     ids = _ranked(edition, asked, wish, item)
@@ -58,7 +58,7 @@ def standing(edition: Edition, asked: Asked, wish: Wish, item: NDArray[Any]) -> 
 
 
 def _ranked(edition: Edition, asked: Asked, wish: Wish, item: NDArray[Any]) -> NDArray[Any]:
-    """The true list by score alone, of what was not shown before, up to an item."""
+    """Return the true list by score alone, without items shown before, up to and including an item."""
     plain = replace(wish, variety=None, method=Exact())
     queries, row_filter = queries_of(edition, asked, plain), filtered(edition, asked, plain)
     most = edition.version.n_live
@@ -72,7 +72,7 @@ def _ranked(edition: Edition, asked: Asked, wish: Wish, item: NDArray[Any]) -> N
 
 
 def _at_most(edition: Edition, wish: Wish, rule: AtMost, ids: NDArray[Any]) -> Standing:
-    """What `at_most` makes of the last item of a ranked list."""
+    """Find how `at_most` treats the last item of a ranked list."""
     attributes = attributes_for(edition, rule)
     before = shown_entries(edition, wish.cursor, 1)[0]
     entries = np.concatenate([before, edition.entries_at(ids)])
@@ -92,7 +92,7 @@ def _at_most(edition: Edition, wish: Wish, rule: AtMost, ids: NDArray[Any]) -> S
 
 
 def _diversified(edition: Edition, asked: Asked, wish: Wish, rule: Diversify, item: NDArray[Any]) -> Standing:
-    """What `diversify` makes of an item: where it would be chosen, if it is a candidate."""
+    """Find when `diversify` would choose an item, if it is a candidate."""
     plain = replace(wish, variety=None)
     row_filter = filtered(edition, asked, plain, shown=True)
     found = searched(edition, queries_of(edition, asked, plain), max(rule.candidates, wish.k), plain, row_filter)

@@ -1,4 +1,4 @@
-"""One file for a recommender: the arrays and facts of its parts, each under a name of its own."""
+"""Storage: one file for a recommender, with the arrays and facts of each part under a prefix of its own."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def packed(edition: Edition) -> tuple[Arrays, dict[str, object]]:
-    """An edition as named arrays and plain facts."""
+    """Convert an edition to named arrays and plain facts."""
     arrays, index_facts = snapshot(edition.version)
     arrays = _under("index", arrays)
     facts: dict[str, object] = {
@@ -45,7 +45,7 @@ def packed(edition: Edition) -> tuple[Arrays, dict[str, object]]:
 
 
 def unpacked(arrays: Arrays, facts: dict[str, Any], name: str) -> Edition:
-    """The edition that `packed` took; arrays that do not belong together are refused."""
+    """Restore an edition from the result of `packed`; arrays that do not belong together are refused."""
     if facts.get("kind") != KIND:
         raise ValueError(f"{name} holds an index, not a recommender; load it with Index.load.")
     version = restore(_of("index", arrays), facts["index"] | {"format": facts["format"]}, name)
@@ -67,14 +67,14 @@ def unpacked(arrays: Arrays, facts: dict[str, Any], name: str) -> Edition:
 
 
 def _checked(edition: Edition) -> Edition:
-    """An edition, if its parts are of the same items and factors."""
+    """Return an edition whose parts agree in their numbers of items and factors; refuse others."""
     n = edition.version.n_live
     for name, part in (("attributes", edition.attributes), ("signals", edition.signals)):
         if part is not None and len(part) != n:
-            raise ValueError(f"{name} are of {len(part)} items, but there are {n}")
+            raise ValueError(f"{name} are for {len(part)} items, but there are {n}")
     factors = None if edition.users is None else edition.users.factors
     if factors is not None and factors.shape[-1] != edition.n_factors:
-        raise ValueError(f"users have {factors.shape[-1]} factors, but items {edition.n_factors}")
+        raise ValueError(f"users have {factors.shape[-1]} factors, but items have {edition.n_factors}")
     return edition
 
 
@@ -97,8 +97,7 @@ def _ids_unpacked(name: str, arrays: Arrays) -> NDArray[Any]:
     if name in arrays:
         _checks.expect(arrays[name], name, np.int64, (len(arrays[name]),))
         return arrays[name]
-    texts = storage.texts_from_arrays(arrays[f"{name}_bytes"], arrays[f"{name}_ends"])
-    return texts if len(texts) else np.zeros(0, np.str_)
+    return storage.texts_from_arrays(arrays[f"{name}_bytes"], arrays[f"{name}_ends"])
 
 
 def _users_packed(users: Users, version: Version) -> tuple[Arrays, dict[str, object]]:
@@ -122,7 +121,7 @@ def _users_unpacked(arrays: Arrays, facts: dict[str, Any], version: Version) -> 
     ids = _checks.ids(_ids_unpacked("ids", arrays), n)
     factors = arrays["factors"] if facts["factors"] else None
     if factors is not None and (factors.dtype != np.float32 or factors.ndim not in (2, 3) or len(factors) != n):
-        raise ValueError(f"factors of users are {factors.dtype} of shape {factors.shape}")
+        raise ValueError(f"user factors are {factors.dtype} of shape {factors.shape}")
     if not facts["seen"]:
         return Users(ids, factors, None)
     columns, starts = arrays["seen_columns"], arrays["seen_starts"]
@@ -130,7 +129,7 @@ def _users_unpacked(arrays: Arrays, facts: dict[str, Any], version: Version) -> 
     _checks.expect(starts, "seen_starts", np.int64, (n + 1,))
     _checks.starts_of_rows(starts, len(columns), "seen")
     if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < len(item_ids):
-        raise ValueError("seen holds columns that are not there")
+        raise ValueError("seen holds columns that do not exist")
     weights = arrays.get("seen_weights")
     if weights is not None:
         _checks.expect(weights, "seen_weights", np.float32, (len(columns),))

@@ -1,4 +1,4 @@
-"""Recommendations: the answers of a recommender, as arrays, as lists, and as a table to look at or to keep."""
+"""Recommendations: the answers of a recommender, as arrays, as lists, and as a table."""
 
 import html
 import importlib
@@ -15,7 +15,7 @@ _WIDEST = 60  # characters of a title
 
 
 class Recommendation(NamedTuple):
-    """One item of a list."""
+    """One recommended item."""
 
     item: int | str
     score: float
@@ -30,22 +30,23 @@ class Recommendations(SearchResult):
     Attributes
     ----------
     users : ndarray of shape (n_users,), or None
-        Ids of the users; None where vectors or likes were passed.
+        Ids of the users; None if vectors or likes were passed.
     ids : ndarray of shape (n_users, k)
-        Ids of items. Where there are fewer than k: -1, or None for text ids.
+        Ids of items. Lists with fewer than k items are padded with -1, or with None for string ids.
     scores : ndarray of float32, shape (n_users, k)
-        Inner products, boosts added; -inf where there is no item.
+        Inner products plus boosts; -inf where there is no item.
     n_scored : ndarray of int64, shape (n_users,)
-        Items scored for each user.
+        The number of items scored for each user.
     certified : ndarray of bool, shape (n_users,)
-        Whether a list is certified to be the true one.
+        Whether the list is certified to be the true top k.
     generation : str
-        Which model answered: `Recommender.generation`.
+        The model that answered: see `Recommender.generation`.
     version : int
-        The version of the recommender that answered: `Recommender.version`.
+        The version of the recommender that answered: see `Recommender.version`.
     after_version : int or None
-        The version that answered the page before; None on the first page. If it is `version`, exact pages joined are
-        the long list. If it is not, items have changed: nothing comes twice, and this page has the best of the rest.
+        The version that answered the previous page; None on the first page. If it equals `version`, exact pages add up
+        to the long list. If not, items have changed in between: no item appears twice, and this page holds the best of
+        the rest.
 
     Examples
     --------
@@ -82,23 +83,23 @@ class Recommendations(SearchResult):
 
     @property
     def next(self) -> str:
-        """The cursor for the page after this one, to pass as ``after``: a text of letters, digits, - and _."""
+        """The cursor of the next page, to pass as ``after``: a string of letters, digits, - and _."""
         if self._next is None:
             raise ValueError("similar items have no pages; ask for a larger k.")
         return self._next(self)
 
     @property
     def short(self) -> NDArray[np.bool_]:
-        """Whether a list has fewer than k items: its filters, or its rule of variety, let through no more."""
+        """Whether each list has fewer than k items because its filters or its variety rule allow no more."""
         return np.asarray(self.scores[..., -1] == -np.inf)
 
     @property
     def titles(self) -> NDArray[Any]:
-        """Titles of the items, as objects; None where there is none."""
+        """The titles of the items, as an object array; None where there is no title."""
         return np.full(self.ids.shape, None, object) if self._titles is None else self._titles(self.ids)
 
     def lists(self) -> list[Any]:
-        """A list of `Recommendation` for each user, or one for a single user; short where there are fewer than k."""
+        """Return a list of `Recommendation` for each user, or one list for a single user; without padding."""
         titles = self.titles
         rows = zip(np.atleast_2d(self.ids), np.atleast_2d(self.scores), np.atleast_2d(titles), strict=True)
         made = [
@@ -112,7 +113,7 @@ class Recommendations(SearchResult):
         return made[0] if self.ids.ndim == 1 else made
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """A row for each recommendation: user (or the number of the query), rank from 1, item, score, and title."""
+        """Return one row per recommendation: user (or query number), rank from 1, item, score and, if any, title."""
         ids, scores = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
         there = scores > -np.inf
         query, at = np.nonzero(there)
@@ -125,20 +126,20 @@ class Recommendations(SearchResult):
         return made if self._titles is None else made | {"title": np.atleast_2d(self.titles)[there]}
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of `columns`."""
+        """Return `columns` as a pandas DataFrame."""
         return _library("pandas").DataFrame(self.columns())
 
     def to_polars(self) -> Any:
-        """A polars DataFrame of `columns`."""
+        """Return `columns` as a polars DataFrame."""
         return _library("polars").DataFrame({name: _plain(values) for name, values in self.columns().items()})
 
     def to_arrow(self) -> Any:
-        """An Arrow table of `columns`."""
+        """Return `columns` as an Arrow table."""
         arrow = _library("pyarrow")
         return arrow.table({name: arrow.array(_plain(values)) for name, values in self.columns().items()})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In a pickle, titles and the cursor go along, and not the model."""
+        """Pickle the titles and the cursor along with the arrays, but not the model."""
         titles = (
             None if self._titles is None else dict(zip(self.ids.ravel().tolist(), self.titles.ravel(), strict=True))
         )
@@ -148,7 +149,7 @@ class Recommendations(SearchResult):
         return _unpickled, (arrays, named, titles, cursor, self._who)
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """The first rows as texts, under a head."""
+        """Yield a header and then the first rows, as strings."""
         ids, scores = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
         shown = max(1, -(-_ROWS_SHOWN // max(1, ids.shape[1])))
         part = _part(self, slice(0, shown))
@@ -163,10 +164,10 @@ class Recommendations(SearchResult):
             yield (f"... and {more:,} more",)
         n_short, k = int(np.count_nonzero(self.short)), ids.shape[1]
         if n_short and self.ids.ndim == 1:
-            yield (f"{len(columns['rank']):,} of {k:,} asked for: no more were found.",)
+            yield (f"{len(columns['rank']):,} of the {k:,} requested items; no more were found.",)
         elif n_short:
             lists = "1 list has" if n_short == 1 else f"{n_short:,} lists have"
-            yield (f"{lists} fewer than the {k:,} asked for: no more were found.",)
+            yield (f"{lists} fewer than the {k:,} requested items; no more were found.",)
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
@@ -210,7 +211,7 @@ def _unpickled(
 
 
 def _part(found: Recommendations, some: slice) -> Recommendations:
-    """The lists of some users."""
+    """Return the lists of some users."""
     if found.ids.ndim == 1:
         return found
     users = None if found.users is None else found.users[some]
@@ -228,7 +229,7 @@ def _cell(value: object) -> str:
 
 
 def _plain(values: NDArray[Any]) -> Any:
-    """Texts as a list, which every library reads; numbers as they are."""
+    """Return strings as a list, which every library reads, and numbers as they are."""
     return values if values.dtype.kind in "iuf" else values.tolist()
 
 

@@ -1,4 +1,4 @@
-"""Users: their ids, factors, and what they have seen; a row is a user's number in the order in which users came."""
+"""Users: their ids, factors and seen items. A user's row is its number in the order in which users were added."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,20 +13,20 @@ from tessella.recommend.seen import Seen
 from tessella.versions.fingerprint import fingerprint
 from tessella.versions.version import Version
 
-_SAMPLED = 1024  # users whose factors tell two models apart
+_SAMPLED = 1024  # how many users the digest of a model samples
 
 
 @dataclass(frozen=True)
 class Users:
-    """Everybody who is known. Never changed once made; each change makes the next."""
+    """All known users. Immutable: each change makes a new object."""
 
-    ids: NDArray[Any]  # (n_users) whole numbers or texts
+    ids: NDArray[Any]  # (n_users) integers or strings
     factors: NDArray[Any] | None  # (n_users, n_factors), or (n_users, n_interests, n_factors)
     seen: Seen | None
 
     @classmethod
     def of(cls, version: Version, factors: Any, ids: Any, seen: Any, n_factors: int) -> Self | None:
-        """Users as a caller gave them; None if there are none."""
+        """Read users as a caller passed them; None if there are none."""
         if factors is None and ids is None and seen is None:
             return None
         held = None if factors is None else user_factors(factors, n_factors)
@@ -39,7 +39,7 @@ class Users:
 
     @property
     def n_interests(self) -> int:
-        """How many vectors a user has."""
+        """The number of vectors per user."""
         return self.factors.shape[1] if self.factors is not None and self.factors.ndim == 3 else 1
 
     @cached
@@ -49,17 +49,15 @@ class Users:
 
     @cached
     def _order(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The rows that sort the ids, and the ids sorted."""
+        """The rows that sort the ids, and the sorted ids."""
         order = np.argsort(self.ids, kind="stable")
         return order, self.ids[order]
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The row of each id, or -1."""
+        """Return the row of each id, or -1."""
         if len(ids) and (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
-            kinds = {"U": "texts", "i": "whole numbers"}
-            raise TypeError(
-                f"users holds {kinds[ids.dtype.kind]}, but the ids of users are {kinds[self.ids.dtype.kind]}."
-            )
+            kinds = {"U": "strings", "i": "integers"}
+            raise TypeError(f"users holds {kinds[ids.dtype.kind]}, but the user ids are {kinds[self.ids.dtype.kind]}.")
         if not len(self.ids):
             return np.full(len(ids), -1)
         if self._numbered:
@@ -69,36 +67,36 @@ class Users:
         return np.where(self.ids[rows] == ids, rows, -1)
 
     def row_of(self, user: int | str) -> int:
-        """The row of one id; one that is not there is refused."""
+        """Return the row of one id; refuse an unknown one."""
         if type(user) is int and self._numbered and 0 <= user < len(self.ids):
             return user
         return int(self.rows_of(_checks.ids([user], 1, unique=False, name="users"))[0])
 
     def rows_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The row of each id; one that is not there is refused."""
+        """Return the row of each id; refuse unknown ones."""
         rows = self.find(ids)
         if len(rows) and rows.min() < 0:
             raise KeyError(f"there is no user with id {ids[rows < 0][0].item()!r}.")
         return rows
 
     def factors_of(self, rows: NDArray[np.int64] | slice) -> NDArray[Any]:
-        """Factors of some users."""
+        """Return the factors of some users."""
         if self.factors is None:
-            raise ValueError("the recommender holds no user factors; pass vectors, or what a user liked as liked=.")
+            raise ValueError("the recommender has no user factors; pass vectors, or the liked items as liked=.")
         return np.asarray(self.factors[rows])
 
     def added(
         self, version: Version, ids: NDArray[Any], factors: NDArray[np.float32] | None, seen: Seen | None
     ) -> "Users":
-        """These users and others."""
+        """Add users."""
         if len(self.ids) and len(ids) and (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
-            raise TypeError("ids of users must all be whole numbers, or all texts.")
+            raise TypeError("user ids must be all integers or all strings.")
         clash = ids[self.find(ids) >= 0] if len(self.ids) else ids[:0]
         if clash.size:
-            raise ValueError(f"user {clash[0].item()!r} is there already; use update_users to change the factors.")
+            raise ValueError(f"user {clash[0].item()!r} already exists; use update_users to change the factors.")
         if (self.factors is None) != (factors is None):
-            there = "no user has" if self.factors is None else "all users have"
-            raise ValueError(f"new users are given {'no ' if factors is None else ''}factors, but {there} factors.")
+            there = "no existing user has" if self.factors is None else "all existing users have"
+            raise ValueError(f"the new users have {'no ' if factors is None else ''}factors, but {there} them.")
         joined = None
         if self.factors is not None and factors is not None:
             _same_interests(self.factors, factors)
@@ -111,7 +109,7 @@ class Users:
     def updated(
         self, version: Version, rows: NDArray[np.int64], factors: NDArray[np.float32] | None, seen: Seen | None
     ) -> "Users":
-        """The same users, some of them with other factors or with other items seen."""
+        """Replace the factors or the seen items of some users."""
         changed = self
         if factors is not None:
             if self.factors is None:
@@ -128,11 +126,11 @@ class Users:
         return changed
 
     def _lists(self, version: Version) -> Seen:
-        """What users have seen, if only that it is nothing."""
+        """Return what users have seen: empty lists if nothing was recorded."""
         return Seen.nothing(version, len(self)) if self.seen is None else self.seen
 
     def removed(self, rows: NDArray[np.int64]) -> "Users":
-        """These users without some."""
+        """Remove some users."""
         kept = np.delete(np.arange(len(self)), rows)
         factors = None if self.factors is None else self.factors[kept]
         return Users(self.ids[kept], factors, None if self.seen is None else self.seen.take(kept))
@@ -141,26 +139,26 @@ class Users:
     def gram(self) -> Gram:
         """The Gram matrix of the users."""
         if self.factors is None or self.factors.ndim == 3:
-            raise ValueError("a new item is folded in from users with one vector each, but there are none.")
+            raise ValueError("folding in an item needs users with one vector each, but the recommender has none.")
         return Gram.of(self.factors)
 
     def digest(self) -> str:
-        """What tells these users from others, after a look at some of them."""
+        """Return a digest that identifies these users, from a sample of them."""
         rows = np.arange(len(self))[:: max(1, len(self) // _SAMPLED)]
         return fingerprint(len(self), self.ids[rows], None if self.factors is None else np.array(self.factors[rows]))
 
     @property
     def nbytes(self) -> int:
-        """Memory of ids and factors."""
+        """The size of ids and factors in bytes."""
         return self.ids.nbytes + (0 if self.factors is None else self.factors.nbytes)
 
 
 def user_factors(values: ArrayLike, n_factors: int) -> NDArray[Any]:
-    """Factors of users, a matrix or with several vectors for each; a memory map is left where it is."""
+    """Read user factors, with one vector or several per user; a float32 memory map stays on disk."""
     array = _checks.numbers(values, "user_factors")
     flat = array.reshape(-1, array.shape[-1]) if array.ndim == 3 else array
     if array.ndim == 3 and not array.shape[1]:
-        raise ValueError("user_factors has 0 vectors for each user, but must have at least 1.")
+        raise ValueError("user_factors has 0 vectors per user, but must have at least 1.")
     flat = _checks.factors(flat, "user_factors", n_factors)
     if isinstance(values, np.memmap) and array.dtype == np.float32:
         return array
@@ -168,7 +166,7 @@ def user_factors(values: ArrayLike, n_factors: int) -> NDArray[Any]:
 
 
 def user_ids(values: Any, n: int) -> NDArray[Any]:
-    """Ids of n users."""
+    """Read the ids of n users."""
     checked = _checks.ids(values, None, name="user_ids")
     if len(checked) != n:
         raise ValueError(f"user_ids has {len(checked)} entries, but there are {n} users.")
@@ -177,11 +175,13 @@ def user_ids(values: Any, n: int) -> NDArray[Any]:
 
 def _same_interests(held: NDArray[Any], new: NDArray[Any]) -> None:
     if held.shape[1:] != new.shape[1:]:
-        raise ValueError(f"user_factors has shape {new.shape}, but users have factors of shape {held.shape[1:]}.")
+        raise ValueError(
+            f"user_factors has shape {new.shape}, but must have shape {(len(new), *held.shape[1:])} as for others."
+        )
 
 
 def _count(seen: Any) -> int:
-    """For how many users there is a list."""
+    """Return the number of users that have a list."""
     matrix = seen[0] if type(seen) is tuple and len(seen) == 2 else seen
     shape = getattr(matrix, "shape", None)
     return int(shape[0]) if shape else len(matrix)

@@ -1,4 +1,4 @@
-"""Variety: rules that make a list of answers less alike, applied to ranked lists."""
+"""Variety: rules that make ranked lists more varied."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Metric: TypeAlias = Literal["cosine", "inner product"]
 
 @dataclass(frozen=True)
 class AtMost:
-    """At most n items for each value of a column; made by `at_most`."""
+    """At most n items for each value of a column; created by `at_most`."""
 
     n: int
     per: str
@@ -25,16 +25,16 @@ class AtMost:
         return f"at_most({self.n}, per={self.per!r})"
 
     def kept(self, attributes: Attributes, entries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which items of ranked lists the rule lets in: each, unless n before it have one of its values.
+        """Return which items of ranked lists the rule keeps: all but those with a value that n kept items already have.
 
-        A longer list begins with what a shorter one gives, so one can search deeper and go on.
+        The result for a longer list starts with the result for a shorter one, so a search can go deeper.
 
         Parameters
         ----------
         attributes : Attributes
             The columns.
         entries : array of shape (n_ranks,) or (n_lists, n_ranks)
-            Entries of the attributes, best first; -1 is no item.
+            Entries of the attributes, best first; -1 means no item.
         """
         lists = np.atleast_2d(entries)
         there = lists >= 0
@@ -51,7 +51,7 @@ class AtMost:
     def _first_of_each(
         self, of_list: NDArray[np.int64], starts: NDArray[np.int64], labels: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Where items have one value: the first n of each value, in each list."""
+        """Keep the first n of each value in each list, if every item has at most one value."""
         kept = np.ones(len(of_list), np.bool_)
         valued = np.flatnonzero(np.diff(starts))
         order = np.lexsort((labels, of_list[valued]))  # stable: within a value, by rank
@@ -65,7 +65,7 @@ class AtMost:
     def _one_by_one(
         self, of_list: NDArray[np.int64], starts: NDArray[np.int64], labels: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Where items have several values: an item that is left out counts for none of them."""
+        """Go through the lists item by item, if items have several values; a dropped item counts for none of them."""
         kept = np.ones(len(of_list), np.bool_)
         values, bounds, current = labels.tolist(), starts.tolist(), -1
         counts: Counter[int] = Counter()
@@ -82,7 +82,7 @@ class AtMost:
 
 @dataclass(frozen=True)
 class Diversify:
-    """Maximal marginal relevance over the best candidates; made by `diversify`."""
+    """Maximal marginal relevance over the best candidates; created by `diversify`."""
 
     weight: float
     candidates: int
@@ -93,12 +93,12 @@ class Diversify:
         return f"diversify({self.weight:g}, candidates={self.candidates}{metric})"
 
     def order(self, scores: NDArray[np.float32], vectors: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """The places of the k chosen among ranked candidates, in the order of choice; fewer if there are fewer.
+        """Choose k of the ranked candidates and return their places, in the order of choice; fewer if there are fewer.
 
         Parameters
         ----------
         scores : array of shape (n_candidates,)
-            Best first; minus infinity is no item.
+            Best first; minus infinity means no item.
         vectors : float32 array of shape (n_candidates, n_factors)
             Their factors.
         k : int
@@ -107,7 +107,7 @@ class Diversify:
         n = int(np.count_nonzero(scores > -np.inf))
         relevance = _from_0_to_1(scores[:n])
         alike = self.likeness(vectors[:n])
-        nearest = np.zeros(n)  # how much each is like the chosen ones, at most
+        nearest = np.zeros(n)  # the largest similarity of each candidate to a chosen item
         left = np.ones(n, np.bool_)
         chosen = np.empty(min(k, n), np.int64)
         for place in range(len(chosen)):
@@ -118,7 +118,7 @@ class Diversify:
         return chosen
 
     def likeness(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Cosines, or inner products over the largest squared norm: from -1 to 1."""
+        """Return cosines, or inner products divided by the largest squared norm: from -1 to 1."""
         products = np.empty((len(vectors), len(vectors)), np.float32)
         running = core()
         running.kernels.inner_products(vectors, vectors, products, running.level)
@@ -131,7 +131,7 @@ class Diversify:
 
 
 def _from_0_to_1(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Scores as shares of the way from the worst to the best; all 1 where they are equal."""
+    """Scale scores linearly so that the worst is 0 and the best 1; all 1 if they are equal."""
     if not len(scores):
         return np.zeros(0)
     low, high = float(scores.min()), float(scores.max())
@@ -139,19 +139,19 @@ def _from_0_to_1(scores: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def at_most(n: int, *, per: str) -> AtMost:
-    """At most n items for each value of a column, in each list of answers.
+    """Limit each list to n items for each value of a column.
 
-    Items are taken in the order of their scores. One is left out if n that were taken before it have its value. For a
-    column with one value an item, that is the best list under the rule: no other has a larger sum of scores. An item
-    with several values counts for each of them, and is left out if one of them is used up. An item without a value is
-    never left out.
+    Items are taken in the order of their scores. An item is skipped if n items with its value were already taken. If
+    the column has one value per item, this gives the best list under the rule: no other has a larger sum of scores. An
+    item with several values counts for each of them, and is skipped if any of them is already taken n times. An item
+    without a value is never skipped.
 
     Parameters
     ----------
     n : int
-        How many, at least 1. Less makes lists more varied, and takes a deeper search.
+        The limit, at least 1. A smaller limit makes lists more varied, and needs a deeper search.
     per : str
-        The column.
+        The name of the column.
 
     Examples
     --------
@@ -159,27 +159,28 @@ def at_most(n: int, *, per: str) -> AtMost:
     AtMost(n=2, per='genre')
     """
     if not isinstance(per, str):
-        raise TypeError(f"per is the name of a column, not {type(per).__name__}.")
+        raise TypeError(f"per must be the name of a column, not {type(per).__name__}.")
     return AtMost(_checks.whole_number(n, "n", 1), per)
 
 
 def diversify(weight: float, *, candidates: int = 100, metric: Metric = "cosine") -> Diversify:
-    """Choose from the best candidates, one after another, what is relevant and unlike what was chosen before.
+    """Choose items from the best candidates, one after another, that are relevant and unlike those chosen before.
 
-    Maximal marginal relevance: the next item has the largest (1 - weight) x relevance - weight x likeness. Relevance is
-    the score, as a share of the way from the worst candidate to the best. Likeness is the largest cosine with an item
-    that was chosen before. The first is the best; of equals, the better ranked is chosen.
+    This is maximal marginal relevance: the next item is the one with the largest
+    (1 - weight) x relevance - weight x similarity. Relevance is the score, scaled so that the worst candidate has 0 and
+    the best 1. Similarity is the largest cosine with an item chosen before. The first item is the top candidate; ties
+    go to the better-ranked item.
 
     Parameters
     ----------
     weight : float
-        From 0 to 1. With 0 the list stays as it is; with 1 only variety counts.
+        From 0 to 1. With 0, the list stays as it is; with 1, only variety counts.
     candidates : int, default 100
-        From how many of the best items to choose. More gives more variety and takes longer: likeness takes time and
-        memory by its square.
+        How many of the best items to choose from. More candidates give more variety, but time and memory grow with the
+        square of their number.
     metric : {"cosine", "inner product"}, default "cosine"
-        How alike two items are. Inner products are divided by the largest squared norm of the candidates, so that long
-        items count as more alike.
+        How to measure similarity. Inner products are divided by the largest squared norm of the candidates, so long
+        items count as more similar.
 
     Examples
     --------

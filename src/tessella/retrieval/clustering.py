@@ -1,7 +1,7 @@
-"""Learning: centres that lie where the items are, by k-means (P14).
+"""Learn cluster centres by k-means (P14).
 
-Points look for their centre by integer codes, and centres are sums in a fixed order: the outcome depends on the points
-and the seed, not on threads or SIMD levels.
+Points are assigned by integer codes, and centres are summed in a fixed order. So the result depends on the points and
+the seed, but not on threads or SIMD levels.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Assign = Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int32]]
 
 
 def learn_centres(points: NDArray[np.float32], n: int, seed: int, assign: Assign) -> NDArray[np.float32]:
-    """At most n different centres of some points; `assign` says which of some centres is nearest to each point."""
+    """Return at most n different centres of some points; `assign` returns the nearest centre of each point."""
     centres = _seeds(points, n, np.random.default_rng(seed), assign)
     nearest = np.full(len(points), -1, np.int32)
     for _ in range(ROUNDS):
@@ -30,12 +30,12 @@ def learn_centres(points: NDArray[np.float32], n: int, seed: int, assign: Assign
 
 
 def _seeds(points: NDArray[np.float32], n: int, rng: np.random.Generator, assign: Assign) -> NDArray[np.float32]:
-    """Points to begin with: some at random, then, round by round, those that lie far from all so far are likelier."""
+    """Choose initial centres: some at random, then in rounds, preferring points far from all centres so far."""
     chosen = points[rng.permutation(len(points))[: max(1, n // SEEDING_ROUNDS)]]
     while len(chosen) < n:
         far = _squared_distances(points, chosen, assign)
         candidates = np.flatnonzero(far > 0)
-        if not candidates.size:  # all points are centres
+        if not candidates.size:  # every point is a centre
             break
         count = min(max(1, n // SEEDING_ROUNDS), n - len(chosen), candidates.size)
         weights = far[candidates] / far[candidates].sum()
@@ -52,7 +52,7 @@ def _squared_distances(
 def _means(
     points: NDArray[np.float32], nearest: NDArray[np.int32], centres: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """The means of the points of each centre; centres without points go to the points that lie farthest off."""
+    """Return the mean of the points of each centre; centres without points move to the points farthest from theirs."""
     order = np.argsort(nearest, kind="stable")
     used, starts, counts = np.unique(nearest[order], return_index=True, return_counts=True)
     moved = centres.copy()

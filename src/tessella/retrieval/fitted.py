@@ -1,4 +1,4 @@
-"""Fitted: what was learned from the items an index was built from, and stays as items come and go."""
+"""Fitted: what was learned from the items at build time; it stays fixed as items are added and removed."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -18,7 +18,7 @@ from tessella.retrieval.tiles import LearnedTiles, Tiling
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was learned from the items an index was built from, and stays as items come and go."""
+    """What was learned from the items at build time; it stays fixed as items are added and removed."""
 
     sparse_map: SparseMap
     basis: NDArray[np.float64]  # (n_factors, n_factors) principal axes as columns
@@ -47,12 +47,12 @@ class Fitted:
 
     @property
     def n_factors(self) -> int:
-        """Coordinates of a factor."""
+        """The number of coordinates of a factor."""
         return len(self.basis)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """The memory of the arrays in bytes."""
         arrays = [self.basis, self.axes.head, self.spectrum]
         rotation = self.sparse_map.rotation_
         if rotation is not None and rotation is not self.basis:
@@ -61,23 +61,23 @@ class Fitted:
 
     @cached
     def item_mapper(self) -> BlockMapper:
-        """Maps items by the schema."""
+        """The mapper of items, as the schema defines it."""
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors)
 
     def rotate(self, factors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Factors along the principal axes."""
+        """Rotate factors to the principal axes."""
         rotated = np.empty_like(factors)
         running = core()
         running.kernels.prepare(factors, self.basis, 0.0, False, rotated, running.level)
         return rotated
 
     def item_entries(self, factors: NDArray[np.float32], rotated: NDArray[np.float32]) -> Entries:
-        """The sparse map of items, whose factors along the principal axes are known."""
+        """Return the sparse map of items, given their factors and the same along the principal axes."""
         if self.item_mapper.rotation is self.basis:
             return self.item_mapper.entries_of(self.item_mapper.thresholded(rotated))
         return self.item_mapper.entries(factors)
 
     @cached
     def query_mapper(self) -> BlockMapper:
-        """Maps queries by the schema without its threshold: an answer does not depend on a query's length."""
+        """The mapper of queries: it applies no threshold, so that answers do not depend on a query's length."""
         return self.sparse_map._mapper(self.sparse_map.schema_, self.n_factors, thresholded=False)

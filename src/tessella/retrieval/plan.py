@@ -1,4 +1,4 @@
-"""Plan: the three methods, their settings, and what an index does unless a search says otherwise."""
+"""Plan: the three search methods, their settings, and which of them an index uses by default."""
 
 import itertools
 import json
@@ -11,23 +11,23 @@ from tessella._numbers import EXACT, SLOTS, TILES
 
 BUDGET_PER_ANSWER = 40
 MAX_SLOTS = 24
-LOW_RECALL = 0.8  # a query with less is counted as one that was answered badly
-REACH_STEPS = 80  # of 1: reaches between measured ones are rounded up to such steps, so that there are few
+LOW_RECALL = 0.8  # a query with a lower recall counts as badly answered
+REACH_STEPS = 80  # interpolated reaches are rounded up to multiples of 1/80, so that few different ones occur
 
 
 class Setting(NamedTuple):
-    """A method as the engine takes it."""
+    """A method in the form that the engine reads."""
 
     method: int  # EXACT, TILES or SLOTS
     reach: float = 0.0
-    budget: int = 0  # 0 for all items that share enough slots
+    budget: int = 0  # 0 means all items that share enough slots
     max_slots: int = 1
     min_overlap: int = 1
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The true top k, certified by bounds.
+    """Search for the true top k, certified by bounds.
 
     Examples
     --------
@@ -46,19 +46,19 @@ class Exact:
         return self.name
 
     def setting(self, k: int, n_items: int, n_factors: int) -> Setting:  # noqa: ARG002
-        """The method in numbers."""
+        """Return the setting for the engine."""
         return Setting(EXACT)
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Visit the learned tiles that may hold answers. For an index with tiles.
+    """Search only the learned tiles that may hold answers. The index must have tiles.
 
     Parameters
     ----------
     reach : float, default 0.5
-        How far the bounds of tiles are trusted, 0 to 1. More finds more of the true top k and takes longer; 1 certifies
-        the answers.
+        The share of each tile's radius that its bound includes, 0 to 1. A larger reach finds more of the true top k and
+        takes longer; 1 certifies the answers.
 
     Examples
     --------
@@ -84,32 +84,32 @@ class Tiles:
         return f"tiles, reach {self.reach:g}"
 
     def setting(self, k: int, n_items: int, n_factors: int) -> Setting:  # noqa: ARG002
-        """The method in numbers."""
+        """Return the setting for the engine."""
         return Setting(TILES, reach=self.reach)
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Choose items by their partial products over the slots they share with the query, and score only those (P12).
+    """Rank items by partial products over the slots they share with the query, and score only the best (P12).
 
-    A query that gets fewer than k answers this way, although more items could answer, is answered exactly, unless the
+    If this finds fewer than k answers although more items could answer, the query is answered exactly, unless the
     budget is "all".
 
     Parameters
     ----------
     budget : int, "all" or None, default None
-        How many items are scored for a query; at least k are. More finds more of the true top k and takes longer; as
-        many as there are items is exact search. None is 40 for each of the k. "all" scores every item that shares
-        enough slots and no others, so a query may get fewer than k answers.
+        How many items to score per query; never fewer than k. A larger budget finds more of the true top k and takes
+        longer; a budget of all items is exact search. None means 40 k. "all" scores every item that shares enough
+        slots, and no others, so a query may get fewer than k answers.
     max_slots : int, "all" or None, default None
-        How many of a query's slots are used, those with the largest values. More rank items better and take longer.
-        None is 24.
+        How many of a query's slots to use; those with the largest values are used. More slots rank items better and
+        take longer. None means 24.
     min_overlap : int, default 1
-        How many of these slots an item must share to be scored. Larger values score fewer items.
+        How many of these slots an item must share to be scored. A larger value scores fewer items.
     threshold_queries : bool, default False
-        Whether the schema's threshold applies to queries, too. An absolute threshold then cuts short queries harder
-        than long ones. ``Slots("all", "all", threshold_queries=True)`` is the paper's own rule: score every item that
-        shares a slot.
+        Whether to apply the schema's threshold to queries too. An absolute threshold then removes more coordinates of
+        short queries than of long ones. ``Slots("all", "all", threshold_queries=True)`` is the paper's own rule: score
+        every item that shares a slot.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class Slots:
         return f"slots, budget {budget}, {slots} slots{overlap}{cut}"
 
     def setting(self, k: int, n_items: int, n_factors: int) -> Setting:
-        """The method in numbers, for the top k of so many items."""
+        """Return the setting for the engine, for the top k of `n_items` items."""
         max_slots = n_factors if self.max_slots == "all" else min(self.max_slots or MAX_SLOTS, n_factors)
         overlap = min(self.min_overlap, n_factors + 1)
         if self.budget == "all":
@@ -165,24 +165,24 @@ METHODS: tuple[type[Method], ...] = get_args(Method)
 
 
 class Trial(NamedTuple):
-    """A method as it was measured.
+    """The measurement of a method.
 
     Attributes
     ----------
     method : Exact, Tiles or Slots
-        What was measured, with its setting.
+        The method and its setting.
     recall : float
-        Share of the true top k that it found.
+        The share of the true top k that it found.
     recall_low : float
-        What that share is at least, with a confidence of 95%.
+        A lower bound of the recall, with 95% confidence.
     queries_per_second : float or None
-        Its speed on one thread; None where it was not timed.
+        Its speed on one thread; None if it was not timed.
     k : int
-        For how many answers.
+        The number of answers.
     n_excluded : int
         How many of each query's best items were excluded.
     share_below : float
-        Share of the queries of whose true top k it found less than 0.8.
+        The share of queries whose recall was below 0.8.
     """
 
     method: Method
@@ -195,16 +195,16 @@ class Trial(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a plan does for one k that was measured.
+    """The methods of a plan at one k that was measured.
 
     Attributes
     ----------
     k : int
-        For how many answers.
+        The number of answers.
     method : Exact, Tiles or Slots
-        The method of queries that exclude nothing.
+        The method for queries that exclude nothing.
     excluding : Exact, Tiles or Slots
-        The method of queries that exclude items.
+        The method for queries that exclude items.
     """
 
     k: int
@@ -214,34 +214,34 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """How an index answers unless a search says otherwise.
+    """The default search methods of an index.
 
     Attributes
     ----------
     method : Exact, Tiles or Slots
         The method for the top `k`, with its setting.
     reason : str
-        Why this one.
+        Why it was chosen.
     recall : tuple of two floats, or None
-        The share of the true top k that it found, and what that is at least with a confidence of 95%; None where
-        nothing was measured.
+        The measured share of the true top k, and its lower bound with 95% confidence; None if nothing was measured.
     trials : tuple of Trial
-        What was measured to decide, for which k.
+        The measurements behind the choice.
     target_recall : float or None
-        The share of the true top k that was asked for; None where nothing was measured.
+        The requested share of the true top k; None if nothing was measured.
     k : int
-        For how many answers `method` and `recall` are.
+        The number of answers to which `method` and `recall` refer.
     automatic : bool
         Whether the index was built with ``method="auto"``, so that `rebuild` chooses among all methods again.
     steps : tuple of Step
-        The methods for each k that was measured, rising; empty where nothing was, and in files of format 3 and before.
+        The methods at each k that was measured, ascending; empty if nothing was measured, and in files of format 3 or
+        earlier.
     n_items : int or None
-        How many items there were when it was measured; None where nothing was.
+        The number of items at the time of measurement; None if nothing was measured.
     check : tuple of pairs of floats, or None
-        Recall for the top k on every kind of queries made from the items, and its standard error. A later measurement
-        is compared with it, to see whether changes of the items have made the plan stale.
+        Recall at k on each kind of query generated from the items, and its standard error. Later measurements are
+        compared with it, to see whether changed items have made the plan stale.
     stale : str
-        What has become of the recall since, if that is no longer what was asked for; empty otherwise.
+        If recall has fallen below the target since, by how much and what to do; otherwise empty.
     """
 
     method: Method
@@ -258,30 +258,30 @@ class Plan:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Every method of the plan."""
+        """All methods of the plan."""
         return (self.method, *(method for step in self.steps for method in step[1:]))
 
     @property
     def deepest(self) -> int:
-        """How many of a query's best items were measured at most where some were excluded, these counted."""
+        """The largest k + n_excluded among the measurements with excluded items."""
         return max((trial.k + trial.n_excluded for trial in self.trials if trial.n_excluded), default=0)
 
     @property
     def most_excluded(self) -> int:
-        """How many of a query's best items were excluded at most."""
+        """The largest number of a query's best items that were excluded in a measurement."""
         return max((trial.n_excluded for trial in self.trials), default=0)
 
     def method_for(self, k: int, n_excluded: int = 0) -> Method:
-        """The method for the top k of a query that excludes some items.
+        """Return the method for the top k of a query that excludes `n_excluded` items.
 
         Parameters
         ----------
         k : int
-            For how many answers. Between those that were measured, a reach is that of the larger k, or in between if
-            that is less; beyond the largest, search is exact.
+            The number of answers. Between two measured values of k, the reach is interpolated, but is never below that
+            of the larger k. Beyond the largest measured k, search is exact.
         n_excluded : int, default 0
-            How many items the query excludes. They may be its best, so answers lie `n_excluded` deeper. Beyond what was
-            measured, search is exact.
+            How many items the query excludes. They may be its best items, so answers may rank `n_excluded` places
+            lower. Beyond the largest measured number, search is exact.
 
         Examples
         --------
@@ -297,7 +297,7 @@ class Plan:
         return between(k, [(step.k, step.excluding if n_excluded else step.method) for step in self.steps])
 
     def _unmeasured(self, k: int) -> Method:
-        """The method for another k than that of the plan; a budget grows with it."""
+        """Return the method of a plan that was not measured; a budget is scaled to k."""
         method = self.method
         if isinstance(method, Slots) and isinstance(method.budget, int) and k != self.k:
             return replace(method, budget=-(-method.budget * k // self.k))
@@ -308,7 +308,7 @@ class Plan:
         if self.stale:
             lines.append(f"  stale: {self.stale}")
         if self.target_recall is not None and self.trials and not self.steps:
-            lines.append(f"  measured for k = {self.k} only; tune() measures for others")
+            lines.append(f"  measured at k = {self.k} only; tune() measures other k too")
         if self.trials:
             k_width, out_width = (max(len(title), 5) for title in ("k", "excluded"))
             lines.append(
@@ -325,7 +325,7 @@ class Plan:
 
 
 def between(k: int, steps: list[tuple[int, Method]]) -> Method:
-    """The method for the top k, between those for two others that were measured."""
+    """Return the method for the top k, given the methods at the k that were measured."""
     above = next(number for number, (measured, _) in enumerate(steps) if measured >= k)
     large, method = steps[above]
     if large == k or not above:
@@ -341,7 +341,7 @@ def between(k: int, steps: list[tuple[int, Method]]) -> Method:
 
 
 def _slots_between(k: int, *steps: tuple[int, Slots]) -> Method:
-    """Slots with the larger of two budgets for each answer, and the larger number of slots."""
+    """Return slots search with the larger budget per answer of two steps, and the larger number of slots."""
     budgets = [slots.budget * k / measured for measured, slots in steps if isinstance(slots.budget, int)]
     most = [slots.max_slots for _, slots in steps if isinstance(slots.max_slots, int)]
     if len(budgets) < len(steps) or len(most) < len(steps):
@@ -350,13 +350,13 @@ def _slots_between(k: int, *steps: tuple[int, Slots]) -> Method:
 
 
 _EXACT = Exact()
-EXACT_PLAN = Plan(_EXACT, "it certifies its answers")
-TILES_PLAN = Plan(Tiles(), "the index was built with tiles; tune() chooses the reach for a recall")
+EXACT_PLAN = Plan(_EXACT, "its answers are certified")
+TILES_PLAN = Plan(Tiles(), "the index was built with tiles; tune() chooses the reach for a target recall")
 _BY_NAME: dict[str, type[Method]] = {kind.name: kind for kind in METHODS}
 
 
 def plan_to_json(plan: Plan) -> str:
-    """A plan as JSON text; whether it is stale is left for `Index.plan` to find out."""
+    """Return a plan as JSON, without `stale`, which `Index.plan` works out."""
     plain = asdict(replace(plan, steps=(), trials=()))
     del plain["stale"]
     plain["method"] = _method_to_plain(plan.method)
@@ -366,22 +366,22 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str, *, tiled: bool) -> Plan:
-    """The plan that `plan_to_json` wrote, of an index with or without tiles."""
+    """Read a plan that `plan_to_json` wrote, of an index with or without tiles."""
     given = json.loads(text)
     if "way" in given:
         return _plan_of_format_2(given, tiled=tiled)
     if "stale" in given:
-        raise ValueError("a plan in a file does not say whether it is stale")
+        raise ValueError("a plan in a file must not have the key stale")
     trials = tuple(_trial_from_plain(given["k"], *trial) for trial in given["trials"])
     steps = tuple(_step_from_plain(*step) for step in given.get("steps", ()))
     if not all(step.k < after.k for step, after in itertools.pairwise(steps)):
-        raise ValueError("the plan's steps do not rise")
+        raise ValueError("the plan's steps do not ascend")
     read = {"method": _method_from_plain(given["method"]), "trials": trials, "steps": steps}
     return _checked(Plan(**(given | read)), tiled=tiled)
 
 
 def _trial_from_plain(plan_k: int, method: dict[str, Any], recall: float, low: float, *rest: Any) -> Trial:
-    """A trial. Before format 4 it did not say for which k it was, since that was the plan's, nor what follows."""
+    """Read a trial. Before format 4 it had no k, since that was the plan's, nor the fields after it."""
     speed, k, n_excluded, below = (*rest, plan_k, 0, 0.0) if len(rest) == 1 else rest
     return Trial(
         _method_from_plain(method),
@@ -399,7 +399,7 @@ def _step_from_plain(k: int, method: dict[str, Any], excluding: dict[str, Any]) 
 
 
 def _plan_of_format_2(given: dict[str, Any], *, tiled: bool) -> Plan:
-    """Before format 3, a plan named its method and had the settings of all; what was measured is not kept."""
+    """Read a plan from before format 3, which had the settings of all methods. Its measurements are dropped."""
     k = _checks.whole_number(given.get("k", 10), "k", 1)
     budget = _checks.whole_number(given["budget_per_answer"], "budget_per_answer", 1) * k
     slots, tiles = Slots(budget, given["max_slots"]), Tiles(given["reach"])
@@ -411,7 +411,7 @@ def _plan_of_format_2(given: dict[str, Any], *, tiled: bool) -> Plan:
 
 def _checked(plan: Plan, *, tiled: bool) -> Plan:
     if not tiled and any(isinstance(method, Tiles) for method in plan.methods):
-        raise ValueError("the plan is for tiles, but there are none")
+        raise ValueError("the plan uses tiles, but the index has none")
     if plan.target_recall is not None:
         _checks.number_between(plan.target_recall, "target_recall", 0.0, 1.0)
     _checks.whole_number(plan.k, "k", 1)

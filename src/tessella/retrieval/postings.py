@@ -18,9 +18,9 @@ Entries: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floa
 
 @dataclass(frozen=True)
 class Postings:
-    """Lists of items by slot, in blocks of 65,536 items; along a list impacts fall in size, then positions rise.
+    """Posting lists, one per slot and block of 65,536 items, sorted by falling impact magnitude, then by position.
 
-    An impact is an entry of the sparse map in steps of its list's scale.
+    An impact is an entry of the sparse map, quantised in steps of its list's scale.
     """
 
     positions: NDArray[np.uint16]  # (n_entries) within a block
@@ -32,7 +32,7 @@ class Postings:
 
     @classmethod
     def build(cls, n: int, entries_of: Callable[[slice], Sequence[Entries]]) -> Self:
-        """Post the sparse map of n items, block by block; a block is asked for as entries of successive stretches."""
+        """Build postings of n items; `entries_of` returns the sparse map of a block, in consecutive parts."""
         blocks = [_block_of(entries_of(block)) for block in cut(n, POSTING_BLOCK)]
         positions, impacts, slots, lengths, scales = (np.concatenate(part) for part in zip(*blocks, strict=True))
         starts = np.concatenate([[0], np.cumsum(lengths)])
@@ -40,7 +40,7 @@ class Postings:
         return cls(positions, impacts, slots, starts, scales, block_lists)
 
     def check(self, n: int, longest: float) -> None:
-        """Refuse arrays that do not belong together, as only a forged file has."""
+        """Refuse arrays that are inconsistent, as only those of a forged file are."""
         n_lists, n_entries = len(self.slots), len(self.positions)
         n_blocks = -(-n // POSTING_BLOCK)
         _checks.expect(self.positions, "positions", np.uint16, (n_entries,))
@@ -51,7 +51,7 @@ class Postings:
         _checks.expect(self.block_lists, "block_lists", np.int64, (n_blocks + 1,))
         for name, pointers, end in (("starts", self.starts, n_entries), ("block_lists", self.block_lists, n_lists)):
             if pointers[0] != 0 or pointers[-1] != end or (np.diff(pointers) < 0).any():
-                raise ValueError(f"{name} do not run from 0 to {end}")
+                raise ValueError(f"{name} do not ascend from 0 to {end}")
         if (np.diff(self.starts) < 1).any():
             raise ValueError("a list is empty")
         entries = self.starts[self.block_lists[-2:]]
@@ -59,21 +59,21 @@ class Postings:
             n_entries
             and int(self.positions[entries[0] : entries[1]].max(initial=0)) >= n - (n_blocks - 1) * POSTING_BLOCK
         ):
-            raise ValueError("a position is beyond the items")
+            raise ValueError("a position is beyond the last item")
         if (self.scales * LARGEST_IMPACT > longest * (1 + 1e-5)).any() and longest > 0:
             raise ValueError("an entry is longer than the longest item")
         if not np.isfinite(self.scales).all() or (self.slots < 0).any() or (self.impacts == -128).any():
             raise ValueError("a scale, slot or impact is out of range")
 
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The slot and the position in the segment of every entry."""
+        """Return the slot and the position in the segment of every entry."""
         lengths = np.diff(self.starts)
         blocks = np.repeat(np.arange(len(self.block_lists) - 1), np.diff(self.block_lists))
         return np.repeat(self.slots, lengths), np.repeat(blocks * POSTING_BLOCK, lengths) + self.positions
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """The memory of the arrays in bytes."""
         arrays = (self.positions, self.impacts, self.slots, self.starts, self.scales, self.block_lists)
         return sum(array.nbytes for array in arrays)
 
@@ -81,13 +81,13 @@ class Postings:
 def _block_of(
     stretches: Sequence[Entries],
 ) -> tuple[NDArray[np.uint16], NDArray[np.int8], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """The entries of a block by slot, then by falling size: positions, impacts; slots, lengths and scales of lists."""
+    """Sort a block's entries by slot, then by falling size: positions, impacts; slots, lengths and scales of lists."""
     counts = np.concatenate([np.diff(starts) for starts, _, _ in stretches])
     positions = np.repeat(np.arange(len(counts)), counts)
     slots, values = (np.concatenate(part) for part in zip(*(stretch[1:] for stretch in stretches), strict=True))
     sizes = np.abs(values)
     numbers = slots if slots.max(initial=0) < 2**32 else np.unique(slots, return_inverse=True)[1]
-    # The bits of floats that are not negative are in order, so slot and falling size make one number.
+    # Non-negative floats sort like their bit patterns, so slot and falling size fit into one integer key.
     keys = numbers.astype(np.uint64) << np.uint64(32) | (np.uint32(0xFFFFFFFF) - sizes.view(np.uint32))
     order = np.argsort(keys, kind="stable")
     positions, slots, values, sizes = positions[order], slots[order], values[order], sizes[order]

@@ -1,11 +1,12 @@
-"""Tiles: items around learned centres, and searched tile by tile (the paper's non-uniform tessellation, P14).
+"""Tiles: items grouped around learned centres and searched tile by tile (the paper's non-uniform tessellation, P14).
 
-Centres are learned from the factors as they are, so long items get tiles of their own; the very longest share tile 0,
-which every query visits. Inside a tile, and among centres, integer codes bound scores; see native/tiles.hpp.
+Centres are learned from factors that are not normalised, so long items get tiles of their own. The very longest share
+tile 0, which every query visits. Integer codes bound scores, both of items in a tile and of centres; see
+native/tiles.hpp.
 
-Where less than a third of the axes hold nearly all of the items' squared length, tiles are made of sketches (see
-`codes.py`) instead of factors, and codes are shorter. A score is at most the inner product of sketches, so bounds of
-the latter hold.
+If less than a third of the axes hold nearly all of the items' squared length, tiles use sketches (see `codes.py`)
+instead of factors, and codes are shorter. A score is at most the inner product of the sketches, so bounds on that
+product also bound the score.
 """
 
 import json
@@ -25,34 +26,34 @@ from tessella.retrieval.clustering import learn_centres
 from tessella.retrieval.codes import Axes
 
 ITEMS_AT_ONCE = 2**12
-LONG = 3.0  # times the root mean square of norms
-LONG_SHARE = 2.0  # at most so many times the root of the number of items are long, since every query reads them
+LONG = 3.0  # times the root-mean-square norm
+LONG_SHARE = 2.0  # times the root of the number of items: at most this many are long, since every query reads them
 MOST_LONG = 512
 POINTS_PER_TILE = 64
 MOST_TILES = 2**16
-ORDINARY_AXES = 64  # where more axes matter, more rows are read, and smaller tiles save more than they cost
-MOST_FOR_WIDTH = 2.5  # times as many tiles
+ORDINARY_AXES = 64  # if more axes matter, more rows are read, and smaller tiles save more than they cost
+MOST_FOR_WIDTH = 2.5  # the largest factor by which this increases the number of tiles
 TILES_AT_ONCE = 32
 GROUPS_AT_ONCE = 2**8
 TILE_CODES = ("codes", "offsets", "scales")
-FEWEST_PER_TILE = 2  # in a segment; looking through fewer is faster than looking for tiles
-BEYOND = 0.5  # of its way from the first centre, an item goes on to look for a second
+FEWEST_PER_TILE = 2  # in a segment; with fewer, scanning all items is faster than choosing tiles
+BEYOND = 0.5  # for a second tile, an item is moved away from its first centre by this share of its distance
 
 
 @dataclass(frozen=True)
 class LearnedTiles:
-    """Tiles learned from the items, for `Index.build`: the fastest method where a few answers may be missed.
+    """Tiles that `Index.build` learns from the items: the fastest method if a few answers may be missed.
 
     Parameters
     ----------
     n_tiles : int or "auto", default "auto"
-        How many centres to learn, at most; "auto" is 1.5 times the square root of the number of items, and up to 2.5
-        times as many where more than 64 principal axes matter.
+        The largest number of centres to learn. "auto" is 1.5 times the square root of the number of items, and up to
+        2.5 times as many if more than 64 principal axes matter.
     spill : {1, 2}, default 1
-        Of how many tiles an item is a member. 2 doubles codes and build time; tiles then miss less at the same reach,
-        and searches for more than 1,000 answers are exact.
+        The number of tiles that each item belongs to. 2 doubles the codes and the build time. Tile search then finds
+        more at the same reach, and searches for more than 1,000 answers are exact.
     seed : int, default 0
-        What is drawn at random depends on it alone.
+        The random seed.
 
     Examples
     --------
@@ -72,37 +73,37 @@ class LearnedTiles:
     def __post_init__(self) -> None:
         if isinstance(self.n_tiles, str):
             if self.n_tiles != "auto":
-                raise ValueError(f"n_tiles is {self.n_tiles!r}, but must be a whole number or 'auto'.")
+                raise ValueError(f"n_tiles is {self.n_tiles!r}, but must be an integer or 'auto'.")
         else:
             object.__setattr__(self, "n_tiles", _checks.whole_number(self.n_tiles, "n_tiles", 1, MOST_TILES))
         object.__setattr__(self, "spill", _checks.whole_number(self.spill, "spill", 1, 2))
         object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def count_for(self, n_items: int, n_axes: int) -> int:
-        """How many centres to learn from so many items that so many principal axes describe."""
+        """Return how many centres to learn from `n_items` items that `n_axes` principal axes describe."""
         if self.n_tiles != "auto":
             return min(int(self.n_tiles), n_items)
         wide = min(max(n_axes / ORDINARY_AXES, 1.0), MOST_FOR_WIDTH)
         return min(n_items, -(-int(1.5 * wide * np.sqrt(n_items)) // GROUP_ITEMS) * GROUP_ITEMS)
 
     def to_json(self) -> str:
-        """The parameters as JSON text."""
+        """Return the parameters as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The tiles that `to_json` wrote."""
+        """Read the parameters that `to_json` wrote."""
         given = json.loads(text)
         if isinstance(given, dict) and given.get("code_bits") == 8:
-            del given["code_bits"]  # which files of format 2 name
+            del given["code_bits"]  # a key of files of format 2
         if not isinstance(given, dict) or set(given) != {field.name for field in fields(cls)}:
-            raise ValueError("the text does not describe learned tiles")
+            raise ValueError("the JSON does not describe learned tiles")
         return cls(**given)
 
 
 @dataclass(frozen=True)
 class TileCodes:
-    """Items, or centres, as small integers, each in steps of its own scale, in groups of 16 padded with nothing."""
+    """Items, or centres, as small integers, each in steps of its own scale, in groups of 16 padded with zeros."""
 
     codes: NDArray[np.int8]  # (n_groups * code_size / 2 * GROUP_ITEMS * 2)
     offsets: NDArray[np.int16]  # (n_groups * GROUP_ITEMS)
@@ -110,7 +111,7 @@ class TileCodes:
 
     @classmethod
     def empty(cls, n: int, n_factors: int) -> Self:
-        """Room for the codes of n factors, in whole groups."""
+        """Allocate the codes of n factors, in whole groups."""
         size, padded = code_size(n_factors), -(-n // GROUP_ITEMS) * GROUP_ITEMS
         return cls(np.empty(padded * size, np.int8), np.empty(padded, np.int16), np.empty(padded, np.float32))
 
@@ -122,7 +123,7 @@ class TileCodes:
         return coded
 
     def fill(self, first: int, factors: NDArray[np.float32]) -> None:
-        """Code factors from a number on, which begins a group."""
+        """Code factors, storing them from number `first`, which must begin a group."""
         size, running = code_size(factors.shape[1]), core()
         part = slice(first, first + -(-len(factors) // GROUP_ITEMS) * GROUP_ITEMS)
         codes = self.codes[part.start * size : part.stop * size]
@@ -130,30 +131,30 @@ class TileCodes:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """The memory of the arrays in bytes."""
         return self.codes.nbytes + self.offsets.nbytes + self.scales.nbytes
 
 
 @dataclass(frozen=True)
 class CodedCentres(TileCodes):
-    """Centres by falling norm, coded."""
+    """The codes of centres that are sorted by falling norm."""
 
-    norms: NDArray[np.float32]  # (n_groups) at least the norm of every centre from this group on
+    norms: NDArray[np.float32]  # (n_groups) a bound of the norms of the centres in this group and all later ones
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Centres that were learned, and who goes where."""
+    """The learned centres, and the assignment of items to tiles."""
 
     parameters: LearnedTiles
-    axes: Axes  # of the sketches that tiles are made of
+    axes: Axes  # of the sketches that tiles use
     centres: NDArray[np.float32]  # (n_tiles, axes.tile_width) by falling norm
-    long_norm: float  # longer items go to tile 0
-    n_items: int  # that they were learned from
+    long_norm: float  # items with a larger norm go to tile 0
+    n_items: int  # how many items the tiles were learned from
 
     @classmethod
     def learn(cls, factors: NDArray[np.float32], axes: Axes, parameters: LearnedTiles, threads: int) -> Self:
-        """Learn centres from checked factors, or from some of them."""
+        """Learn centres from checked factors, or from a sample of them."""
         squares = squared_norms(factors)
         n_long = min(int(LONG_SHARE * np.sqrt(len(factors))), MOST_LONG, len(factors) - 1)
         limit = float(np.partition(squares, -n_long - 1)[-n_long - 1])
@@ -187,7 +188,7 @@ class Tiling:
     def nearest(
         self, sketches: NDArray[np.float32], threads: int, taken: NDArray[np.int32] | None = None
     ) -> NDArray[np.int32]:
-        """The number of the centre nearest to each sketch, other than those taken."""
+        """Return the number of the centre nearest to each sketch, other than the one in `taken`."""
         running = core()
         numbers = np.empty(len(sketches), np.int32)
         coded = self.coded
@@ -200,13 +201,14 @@ class Tiling:
         return numbers
 
     def is_long(self, factors: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Which items are for tile 0."""
+        """Return which items belong to tile 0."""
         return np.asarray(np.sqrt(squared_norms(factors)) > self.long_norm)
 
     def tiles_of(self, factors: NDArray[np.float32], threads: int) -> NDArray[np.int32]:
-        """The tiles each item belongs to, (n, spill) or (n, 1): 0 for the longest items, else one more than a centre's.
+        """Return the tiles of each item, (n, spill) or (n, 1): 0 for the longest items, else the centre's number + 1.
 
-        A second tile is looked for from beyond the item, seen from the first: where the first is misleading, it is not.
+        The search for a second tile starts from a point beyond the item, as seen from the first centre. So the second
+        centre tends to lie on the other side of the item.
         """
         spilled = self.parameters.spill > 1 and len(self.centres) > 1
         tiles = np.empty((len(factors), 1 + spilled), np.int32)
@@ -225,25 +227,26 @@ class Tiling:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """The memory of the arrays in bytes."""
         return self.centres.nbytes + self.coded.nbytes + self.halves.nbytes
 
 
 @dataclass(frozen=True)
 class TiledItems:
-    """A segment's items by tile, and in each by groups of neighbours, which have centres and radii of their own."""
+    """A segment's items by tile, and within a tile in groups of neighbours with centres and radii of their own."""
 
-    members: NDArray[np.int32]  # (n_groups * GROUP_ITEMS) positions, -1 where a tile's last group has room
+    members: NDArray[np.int32]  # (n_groups * GROUP_ITEMS) positions, -1 for free places in a tile's last group
     starts: NDArray[np.int32]  # (n_tiles + 2) the first group of each tile
-    radii: NDArray[np.float32]  # (n_tiles in whole groups) how far from its centre a tile's items lie, or a little more
+    radii: NDArray[np.float32]  # (n_tiles in whole groups) bounds of the distances of a tile's items from its centre
     coded: TileCodes  # of members
-    groups: TileCodes  # of the centres of groups; those of a tile begin with a whole GROUP_ITEMS
-    group_radii: NDArray[np.float32]  # as `groups`
+    groups: TileCodes  # of the groups' centres; those of a tile begin at a multiple of GROUP_ITEMS
+    group_radii: NDArray[np.float32]  # one for each entry of `groups`
 
     @classmethod
     def build(cls, factors: NDArray[np.float32], tiling: Tiling, threads: int) -> Self:
-        """Assign factors that are by falling norm; few of them are all in tile 0."""
-        return cls.of(factors, tiling, *_members_by_tile(factors, tiling, threads), threads)
+        """Assign factors, sorted by falling norm, to tiles. If there are few, all go to tile 0."""
+        grouped = _grouped(factors, *_members_by_tile(factors, tiling, threads), threads)
+        return cls.in_groups(factors, tiling, *grouped, threads)
 
     @classmethod
     def of(
@@ -254,7 +257,7 @@ class TiledItems:
         sizes: NDArray[np.integer[Any]],
         threads: int,
     ) -> Self:
-        """The tiles with so many members, one tile after another, each in order; which go together in groups."""
+        """Group the members of each tile, given tile after tile, together with the number of members per tile."""
         return cls.in_groups(factors, tiling, *_grouped(factors, members, sizes, threads), threads)
 
     @classmethod
@@ -266,7 +269,7 @@ class TiledItems:
         starts: NDArray[np.int32],
         threads: int,
     ) -> Self:
-        """The tiles with these groups: codes and radii follow from them."""
+        """Compute codes and radii, given the groups of each tile."""
         n_tiles, width = tiling.centres.shape
         centre_starts = _centre_starts(starts)
         n_centres = int(centre_starts[-1]) * GROUP_ITEMS
@@ -280,24 +283,26 @@ class TiledItems:
         )
         tile_of = np.repeat(np.arange(n_tiles + 1), np.diff(starts))  # of each group
         centre_of = np.arange(len(tile_of)) + (centre_starts[:-1] * GROUP_ITEMS - starts[:-1])[tile_of]
-        centres = np.zeros((n_centres, width), np.float32)
         distances = np.zeros(len(tile_of))
 
-        def enter(part: slice) -> None:
-            here = members[part.start * GROUP_ITEMS : part.stop * GROUP_ITEMS]
+        def enter(part: slice) -> None:  # of the centres of groups
+            first, end = np.searchsorted(centre_of, [part.start, part.stop])
+            groups = slice(first, end)
+            here = members[first * GROUP_ITEMS : end * GROUP_ITEMS]
             theirs = tiling.axes.sketch(factors[np.maximum(here, 0)])
             theirs[here < 0] = 0
-            tiled.coded.fill(part.start * GROUP_ITEMS, theirs)
+            tiled.coded.fill(first * GROUP_ITEMS, theirs)
             there = (here >= 0).reshape(-1, GROUP_ITEMS)
             by_group = theirs.reshape(len(there), GROUP_ITEMS, width).astype(np.float64)
             means = (by_group.sum(axis=1) / there.sum(axis=1)[:, None]).astype(np.float32)
-            centres[centre_of[part]] = means
             radii = _with_room(_farthest(by_group, there, means), means, factors.shape[1])
-            tiled.group_radii[centre_of[part]] = radii
-            distances[part] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[part] - 1, 0)])
+            tiled.group_radii[centre_of[groups]] = radii
+            distances[groups] = _farthest(by_group, there, tiling.centres[np.maximum(tile_of[groups] - 1, 0)])
+            centres = np.zeros((part.stop - part.start, width), np.float32)
+            centres[centre_of[groups] - part.start] = means
+            tiled.groups.fill(part.start, centres)
 
-        run_blocks(enter, cut(len(tile_of), GROUPS_AT_ONCE), threads)
-        tiled.groups.fill(0, centres)
+        run_blocks(enter, cut(n_centres, GROUPS_AT_ONCE), threads)
         farthest = np.zeros(n_tiles)
         around = tile_of > 0
         np.maximum.at(farthest, tile_of[around] - 1, distances[around])
@@ -306,47 +311,48 @@ class TiledItems:
 
     @cached
     def n_members(self) -> int:
-        """How many members there are; an item may be one of two tiles."""
+        """The number of members; an item in two tiles counts twice."""
         return len(self.members) - int(self.rooms.sum())
 
     @cached
     def rooms(self) -> NDArray[np.uint8]:
-        """(n_tiles + 1) how many members the last group of each tile has not."""
-        counts = np.concatenate([[0], np.cumsum(self.members < 0)])[self.starts * GROUP_ITEMS]
-        return np.diff(counts).astype(np.uint8)
+        """(n_tiles + 1) the number of free places in the last group of each tile."""
+        last = np.maximum(self.starts[1:] - 1, 0)  # group of each tile; only there is room
+        rooms = (self.members.reshape(-1, GROUP_ITEMS)[last] < 0).sum(axis=1, dtype=np.uint8)
+        return np.where(np.diff(self.starts) > 0, rooms, np.uint8(0))
 
     @cached
     def centre_starts(self) -> NDArray[np.int32]:
-        """(n_tiles + 2) where the centres of each tile's groups begin, in whole GROUP_ITEMS."""
+        """(n_tiles + 2) where the centres of each tile's groups begin, in multiples of GROUP_ITEMS."""
         return _centre_starts(self.starts)
 
     def check(self, factors: NDArray[np.float32], tiling: Tiling) -> None:
-        """Refuse arrays that are not those of the factors, as only a forged file has: certificates rest on them."""
+        """Refuse arrays that do not match the factors, since certificates rely on them. Only a forged file has such."""
         self.check_groups(self.members, self.starts, len(factors), len(tiling.centres))
         right = type(self).in_groups(factors, tiling, self.members, self.starts, thread_count(None))
-        for name in ("radii", "group_radii"):  # which may be summed otherwise elsewhere
+        for name in ("radii", "group_radii"):  # which may be rounded differently on another machine
             mine, fresh = getattr(self, name), getattr(right, name)
             _checks.expect(mine, f"tile {name}", np.float32, fresh.shape)
             if not (np.abs(mine - fresh) <= NORM_SPARE * fresh).all():
-                raise ValueError(f"{name} of tiles are not those of the factors")
+                raise ValueError(f"{name} of tiles do not match the factors")
         for name, mine, fresh in (
             *((part, getattr(self.coded, part), getattr(right.coded, part)) for part in TILE_CODES),
             *((f"group_{part}", getattr(self.groups, part), getattr(right.groups, part)) for part in TILE_CODES),
         ):
             if not np.array_equal(mine, fresh):
-                raise ValueError(f"{name} of tiles are not those of the factors")
+                raise ValueError(f"{name} of tiles do not match the factors")
 
     @staticmethod
     def check_groups(members: NDArray[np.int32], starts: NDArray[np.int32], n: int, n_tiles: int) -> None:
-        """Refuse groups that do not hold every one of n items, or leave their arrays."""
+        """Refuse groups that do not contain all n items, or that point outside the arrays."""
         n_groups = len(members) // GROUP_ITEMS
         _checks.expect(members, "tile_members", np.int32, (n_groups * GROUP_ITEMS,))
         _checks.expect(starts, "tile_starts", np.int32, (n_tiles + 2,))
         if starts[0] != 0 or starts[-1] != n_groups or (np.diff(starts) < 0).any():
-            raise ValueError("tiles leave the arrays")
+            raise ValueError("tiles point outside the arrays")
         there = members[members >= 0]
         if not np.array_equal(np.unique(there), np.arange(n)) or len(there) > 2 * n or (members < -1).any():
-            raise ValueError("tiles do not hold every item")
+            raise ValueError("tiles do not contain every item")
         rooms = (members < 0).reshape(-1, GROUP_ITEMS)
         last = np.zeros(n_groups, np.bool_)
         last[starts[1:][np.diff(starts) > 0] - 1] = True
@@ -355,27 +361,27 @@ class TiledItems:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """The memory of the arrays in bytes."""
         own = self.members.nbytes + self.starts.nbytes + self.radii.nbytes + self.group_radii.nbytes
         return own + self.coded.nbytes + self.groups.nbytes
 
 
 def code_size(width: int) -> int:
-    """Coordinates of a code: one for each that is coded, and one more if that is odd."""
+    """Return the number of coordinates of a code: the coded coordinates, rounded up to an even number."""
     return width + width % 2
 
 
 def _members_by_tile(
     factors: NDArray[np.float32], tiling: Tiling, threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The members of all tiles, one tile after another, each in order; how many each tile has."""
+    """Return the members of all tiles, tile after tile, each in order, and how many each tile has."""
     if len(factors) < FEWEST_PER_TILE * len(tiling.centres):
         tiles = np.zeros((len(factors), 1), np.int32)
     else:
         tiles = tiling.tiles_of(factors, threads)
     numbers = np.repeat(np.arange(len(factors), dtype=np.int32), tiles.shape[1])
     flat = tiles.ravel()
-    if tiles.shape[1] > 1:  # the longest, and items too large to look beyond, are in one tile only
+    if tiles.shape[1] > 1:  # items whose two tiles are the same, such as the longest, are listed once
         once = tiles != tiles[:, :1]
         once[:, 0] = True
         numbers, flat = numbers[once.ravel()], flat[once.ravel()]
@@ -385,7 +391,7 @@ def _members_by_tile(
 def _grouped(
     factors: NDArray[np.float32], members: NDArray[np.int32], sizes: NDArray[np.integer[Any]], threads: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The members of all tiles in groups of neighbours, -1 where a tile's last group has room; where tiles begin."""
+    """Return the members of all tiles in groups of neighbours, padded with -1, and the first group of each tile."""
     ends = np.concatenate([[0], np.cumsum(sizes)])
     grouped, running = members.copy(), core()
 
@@ -396,7 +402,9 @@ def _grouped(
     run_blocks(group, cut(len(sizes), TILES_AT_ONCE), threads)
     starts = np.concatenate([[0], np.cumsum(-(-sizes // GROUP_ITEMS))])
     padded = np.full(starts[-1] * GROUP_ITEMS, -1, np.int32)
-    padded[np.arange(len(members)) + np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)] = grouped
+    places = np.repeat(starts[:-1] * GROUP_ITEMS - ends[:-1], sizes)
+    places += np.arange(len(members))
+    padded[places] = grouped
     return padded, starts.astype(np.int32)
 
 
@@ -407,7 +415,7 @@ def _centre_starts(starts: NDArray[np.int32]) -> NDArray[np.int32]:
 def _farthest(
     factors: NDArray[np.float64], there: NDArray[np.bool_], centres: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """How far from its centre the items of each group lie at most."""
+    """Return the largest distance of each group's items from its centre."""
     apart = factors - centres[:, None]
     squares = squared_norms(apart.reshape(-1, apart.shape[2])).reshape(there.shape)
     farthest: NDArray[np.float64] = np.sqrt(np.where(there, squares, 0).max(axis=1, initial=0))
@@ -415,7 +423,7 @@ def _farthest(
 
 
 def _with_room(farthest: NDArray[np.float64], centres: NDArray[np.float32], n_factors: int) -> NDArray[np.float32]:
-    """Radii with room for the rounding of scores, of distances and of themselves."""
+    """Return radii with a margin for rounding errors in scores, in distances and in the radii themselves."""
     room = rounding_share(n_factors)
     radii = farthest * (1 + 2 * NORM_SPARE) + 2 * room * (np.sqrt(squared_norms(centres)) + farthest)
     return np.minimum(radii + LEAST_NORMAL_FLOAT, LARGEST_BOUND).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Candidates: the paper's own sets, for study (P12)."""
+"""The paper's candidate sets, for study (P12)."""
 
 import numpy as np
 import scipy.sparse
@@ -8,7 +8,7 @@ from tessella.versions.version import Version
 
 
 def overlaps(version: Version, queries: NDArray[np.float32]) -> scipy.sparse.csr_array:
-    """How many slots each query, mapped as items are, shares with each item; columns go by row."""
+    """Count the slots that each query, mapped like an item, shares with each item; columns are in order of rows."""
     mapped = version.fitted.sparse_map.transform(queries)
     used, numbers = np.unique(mapped.indices, return_inverse=True)
     pattern = scipy.sparse.csr_array(

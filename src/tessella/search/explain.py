@@ -1,4 +1,4 @@
-"""Explain: why a search did, or did not, return an item."""
+"""Explain why a search returned an item, or why it did not."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from tessella.search.route import planned, search
 from tessella.versions.version import Version
 
 _SCORED_AT_ONCE = 2**14
-_MANY = 2**31  # items, so that a budget is not taken for exact search
+_MANY = 2**31  # items: more than any budget, so that the setting is never exact search
 
 
 def explain(
@@ -31,7 +31,7 @@ def explain(
     exclude: Any,
     allow: Any,
 ) -> Explanation:
-    """Search, and set what was found beside the item at a position."""
+    """Search, and compare the answers with the item at a position."""
     exclude, allow = given(version, exclude, "exclude", 1), given(version, allow, "allow", 1)
     found = search(version, query, k, method, exclude, allow)
     k = len(found.ids)
@@ -63,14 +63,14 @@ def explain(
 
 
 def _used(version: Version, k: int, exclude: Any, allow: Any) -> Method:
-    """The method that is planned for a query with this filter."""
+    """Return the method planned for a query with this filter."""
     if exclude is None and allow is None:
         return version.planned[k][0]
     return planned(version, k, filter_for(version, 1, exclude, allow))[0][0]
 
 
 def rows_allowed(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_]:
-    """Which rows a filter lets through."""
+    """Return which rows pass a filter."""
     rows = np.ones(max(version.next_row, 1), np.bool_)
     if exclude is None and allow is None:
         return rows
@@ -85,7 +85,7 @@ def rows_allowed(version: Version, exclude: Any, allow: Any) -> NDArray[np.bool_
 
 
 def _tile(version: Version, query: NDArray[np.float32], factor: NDArray[np.float32], method: Tiles) -> TileBound | None:
-    """What tile search believes of the item's tile; None for the tile of the longest items, which is always visited."""
+    """Return the bound of the item's tile; None for the tile of the longest items, which is always visited."""
     tiling, radii = version.fitted.tiling, version.radii
     if tiling is None or radii is None:
         return None
@@ -100,7 +100,7 @@ def _tile(version: Version, query: NDArray[np.float32], factor: NDArray[np.float
 
 
 class _SlotFacts(NamedTuple):
-    """What slots search makes of an item."""
+    """What slots search knows about an item."""
 
     query_slots: tuple[int, ...]
     used_slots: int
@@ -119,7 +119,7 @@ def _slots(
     used: Method,
     may_answer: NDArray[np.bool_],
 ) -> _SlotFacts:
-    """The slots of query and item, by the method used if it is slots search, or else by its default."""
+    """Return the slots of query and item, under the method used if it is slots search, else under its defaults."""
     method = used if isinstance(used, Slots) else Slots()
     setting = Setting(SLOTS, *method.setting(k, _MANY, version.n_factors)[1:])
     mapper = version.fitted.item_mapper if method.threshold_queries else version.fitted.query_mapper
@@ -145,7 +145,7 @@ def _slots(
 
 
 def _scores(query: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scores as searches compute them."""
+    """Compute scores exactly as searches do."""
     running = core()
     scores: NDArray[np.float32] = np.empty((1, len(factors)), np.float32)
     running.kernels.inner_products(query[None], np.ascontiguousarray(factors), scores, running.level)
@@ -155,7 +155,7 @@ def _scores(query: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray
 def _ranks(
     version: Version, query: NDArray[np.float32], score: float, row: int, may_answer: NDArray[np.bool_]
 ) -> tuple[int, int]:
-    """The number of the item among all, and among those that may answer, from 1, by score and then by row."""
+    """Return the rank of the item among all items, and among those that may answer, from 1, by score, then by row."""
     ahead = ahead_left = 1
     for segment in version.segments:
         live = segment.live
@@ -175,7 +175,7 @@ def _candidate_rank(
     entries: Entries,
     may_answer: NDArray[np.bool_],
 ) -> int | None:
-    """The number of the item among those that slots search could choose, from 1, or None if it is not one."""
+    """Return the rank of the item among the candidates of slots search, from 1, or None if it is not one."""
     room = np.empty(version.n_live, np.uint64)
     ranked = candidate_positions(np.sort(version.engine.choose(query, setting, entries, room))[::-1])
     ranked = ranked[may_answer[version.rows_at(ranked)]] if len(ranked) else ranked

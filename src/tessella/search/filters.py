@@ -1,4 +1,4 @@
-"""Filters: from what a caller excludes or allows to rows that may answer, in the one form that engines read."""
+"""Filters: turn what a caller excludes or allows into the rows that may answer, in the form that engines read."""
 
 import functools
 import weakref
@@ -16,36 +16,36 @@ from tessella.retrieval.engine import Filter
 from tessella.search.selections import Selection, Union, rows_less, selection
 from tessella.versions.version import Version
 
-MOST_REPEATED = 1024  # rows excluded for all queries that are listed for each, rather than left without a bit
-ENTRIES_AT_ONCE = 2**18  # of lists that are resolved where they are needed
-ENTRIES_TO_WARN = 2**12  # of such lists, which are looked at for unknown ids
+MOST_REPEATED = 1024  # rows excluded for all queries; up to this many are listed per query instead of using bits
+ENTRIES_AT_ONCE = 2**18  # of lists that are resolved lazily
+ENTRIES_TO_WARN = 2**12  # of such lists that are checked for unknown ids
 
 _NO_ROWS = np.zeros(0, np.int64)
 
 
 class LazyFilter(NamedTuple):
-    """A filter whose lists are made for some queries at a time, by the thread that needs them.
+    """A filter whose lists are resolved for a few queries at a time, by the thread that needs them.
 
-    It has the face of a `Filter`. Its `starts` only say about how many rows the lists have.
+    It has the interface of a `Filter`, but its `starts` are only estimates of the lengths of the lists.
     """
 
     starts: NDArray[np.int64]  # (n_queries + 1)
     only: bool
-    lists: Callable[[slice], Lists]  # the rows of some queries
-    queries_at_once: int  # so that their lists take little memory
+    lists: Callable[[slice], Lists]  # returns the rows of some queries
+    queries_at_once: int  # few enough for their lists to take little memory
     allowed: None = None
     n_allowed: int = 0
 
     def of_queries(self, queries: slice) -> Filter:
-        """The part for some of the queries."""
+        """Return the part for a range of queries."""
         return Filter(None, 0, *self.lists(queries), self.only)
 
     def of_numbers(self, numbers: NDArray[np.int64]) -> Self:
-        """The part for the queries of some numbers, ascending."""
+        """Return the part for queries given by number, ascending."""
 
         def lists(queries: slice) -> Lists:
             own, rows, sizes = numbers[queries], [_NO_ROWS], [np.zeros(1, np.int64)]
-            while len(own):  # lists are made for neighbours, as many as take little memory
+            while len(own):  # resolve lists for runs of neighbouring queries that take little memory
                 first = int(own[0])
                 n_here = int(np.searchsorted(own, first + self.queries_at_once))
                 here, own = own[:n_here], own[n_here:]
@@ -59,11 +59,11 @@ class LazyFilter(NamedTuple):
 
 
 class PreparedFilter:
-    """A filter that is resolved once and then used in any number of searches. Make one with `Index.filter`.
+    """A filter that is resolved once and then used in any number of searches. Create one with `Index.filter`.
 
-    Pass it to `search`, `search_all` or `explain` as ``allow``: the items that pass the filter may answer. One that
-    only excludes can also be passed as ``exclude``. It follows its index: after a change, the next search that uses it
-    looks the ids up again. Any number of threads may use it.
+    Pass it to `search`, `search_all` or `explain` as ``allow``: only items that pass the filter are returned. A filter
+    that only excludes may also be passed as ``exclude``. It stays up to date: after the index has changed, the first
+    search that uses the filter looks the ids up again. Any number of threads may use it at once.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class PreparedFilter:
         n_queries = None
         for name, value in given.items():
             if isinstance(value, PreparedFilter):
-                raise TypeError(f"{name} is a prepared filter already; pass both to search.")
+                raise TypeError(f"{name} is already a prepared filter; pass both filters to search instead.")
             if value is not None:
                 read = selection(version, value, name, n_queries)
                 n_queries = n_queries if read.n_queries is None else read.n_queries
@@ -100,7 +100,7 @@ class PreparedFilter:
 
     @property
     def n_queries(self) -> int | None:
-        """For how many queries it has lists; None if it is the same for all."""
+        """The number of queries it has lists for; None if it applies to all queries."""
         counts = [read.n_queries for read in self._selections.values() if read.n_queries is not None]
         if not counts:
             return None
@@ -108,11 +108,11 @@ class PreparedFilter:
 
     @property
     def allows(self) -> bool:
-        """Whether it has items that alone may answer."""
+        """Whether it has a list of allowed items."""
         return "allow" in self._selections
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a prepared filter belongs to its index and cannot be pickled; pickle what it was made of.")
+        raise TypeError("a prepared filter cannot be pickled without its index; pickle the ids it was made from.")
 
     def __repr__(self) -> str:
         sizes = []
@@ -123,16 +123,16 @@ class PreparedFilter:
 
     @property
     def n_entries(self) -> int:
-        """How many ids were given, in all lists."""
+        """The number of ids in all lists."""
         return sum(read.n_entries for read in self._selections.values())
 
     def check(self, version: Version) -> None:
-        """Refuse another index than the one it was made by."""
+        """Refuse any index but the one that created the filter."""
         if version.lineage is not self._lineage:
-            raise ValueError("the filter was made by another index; make it with the filter() of this one.")
+            raise ValueError("the filter was created by another index; create it with this index's filter().")
 
     def of_queries(self, queries: slice) -> Self:
-        """The part for some of the queries."""
+        """Return the part for a range of queries."""
         if self.n_queries is None:
             return self
         first = 0 if self._part is None else self._part.start
@@ -142,28 +142,28 @@ class PreparedFilter:
         return part
 
     def parts(self, version: Version) -> "list[_Part]":
-        """Its rows in a version."""
+        """Return the filter's rows in a version."""
         parts, _ = self._rows_in(version)
         return parts if self._part is None else [part.of_queries(self._part) for part in parts]
 
     def shared(self, version: Version) -> Filter | None:
-        """The whole of it, if it is a bit for each row of a version; None if there are lists."""
+        """Return the filter for a version, if it applies to all queries and needs no lists; otherwise None."""
         return self._rows_in(version)[1]
 
     def _rows_in(self, version: Version) -> "tuple[list[_Part], Filter | None]":
-        """What it comes to in a version, looked up if that is another than the last time."""
+        """Resolve the filter for a version; the result for the last version is kept."""
         self.check(version)
         made_for, rows = self._resolved.last
         if made_for() is not version:
             parts = [_Part.of(version, name, read) for name, read in self._selections.items()]
             made = _combined(version, 1, parts, None) if self.n_queries is None else None
             rows = parts, made if isinstance(made, Filter) else None
-            self._resolved.last = weakref.ref(version), rows  # in one step: another thread sees both or neither
+            self._resolved.last = weakref.ref(version), rows  # one assignment: another thread sees both or neither
         return rows
 
 
 class _Resolved:
-    """What a filter was last resolved to, and for which version: shared by its parts."""
+    """The last result of resolving a filter, and for which version; shared by the filter's parts."""
 
     def __init__(self) -> None:
         self.last: tuple[Callable[[], Version | None], tuple[list[_Part], Filter | None]] = (lambda: None, ([], None))
@@ -174,7 +174,7 @@ class _Part(NamedTuple):
 
     name: str  # exclude or allow
     listed: NDArray[np.int64]
-    starts: NDArray[np.int64] | None  # where each query's begin; None if all share them
+    starts: NDArray[np.int64] | None  # where each query's rows begin; None if all queries share them
 
     @classmethod
     def of(cls, version: Version, name: str, read: Selection) -> Self:
@@ -186,7 +186,7 @@ class _Part(NamedTuple):
 
 
 class Several(NamedTuple):
-    """Selections and prepared filters that hold at once: all that is excluded, or what all of them allow."""
+    """Several selections and prepared filters in one: what any of them excludes, or what all of them allow."""
 
     values: "tuple[Given, ...]"
 
@@ -195,12 +195,12 @@ Given: TypeAlias = Selection | PreparedFilter
 
 
 def all_allowed(values: "list[Given]") -> "Given | Several | None":
-    """One value to pass as `allow` for several, all of which must allow an item; None for none."""
+    """Combine several values into one `allow` that needs all of them to allow an item; None for an empty list."""
     return None if not values else values[0] if len(values) == 1 else Several(tuple(values))
 
 
 def all_excluded(values: "list[Given]", n_queries: int) -> "Given | Several | None":
-    """One value to pass as `exclude` for several, of which lists for each query become one; None for none."""
+    """Combine several values into one `exclude`, merging those that have a list per query; None for an empty list."""
     lists: list[Selection] = []
     others: list[Given] = []
     for value in values:
@@ -214,11 +214,11 @@ def all_excluded(values: "list[Given]", n_queries: int) -> "Given | Several | No
 
 
 def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Filter | LazyFilter:
-    """The rows that may answer each of some queries; a filter that was made before is passed as `allow` alone."""
+    """Return the rows that may answer each query. A resolved filter is passed as `allow`, without `exclude`."""
     if isinstance(allow, Filter | LazyFilter):
         return allow
     alone = allow if exclude is None else exclude if allow is None else None
-    shared: Filter | None = None  # looked up before
+    shared: Filter | None = None  # a prepared filter that is already resolved
     if isinstance(alone, PreparedFilter):
         _check_use(alone, "allow" if exclude is None else "exclude", n_queries)
         shared = alone.shared(version)
@@ -231,7 +231,7 @@ def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Fi
         if listed is not None:
             return listed if shared is None else listed._replace(allowed=shared.allowed, n_allowed=shared.n_allowed)
     parts: list[_Part] = []
-    own: Selection | None = None  # a long list for each query is best not resolved for all of them at once
+    own: Selection | None = None  # a list per query may be long, so it is not resolved for all queries at once
     for name, value in [*_each("exclude", exclude), *_each("allow", allow)]:
         if isinstance(value, PreparedFilter):
             _check_use(value, name, n_queries)
@@ -246,13 +246,13 @@ def filter_for(version: Version, n_queries: int, exclude: Any, allow: Any) -> Fi
 
 
 def _each(name: str, value: Any) -> list[tuple[str, Any]]:
-    """The parts of what was passed by one name."""
+    """Return the parts of one argument."""
     values = () if value is None else value.values if isinstance(value, Several) else (value,)
     return [(name, part) for part in values]
 
 
 def _listed(version: Version, n_queries: int, exclude: Any) -> Filter | None:
-    """The filter that excludes a list for each query, or a short one for the only query; None for all others."""
+    """Return the filter that excludes a list per query, or a short list for a single query; None in other cases."""
     if n_queries == 1:
         one = _listed_for_one(version, exclude)
         if one is not None:
@@ -262,7 +262,7 @@ def _listed(version: Version, n_queries: int, exclude: Any) -> Filter | None:
 
 
 def _listed_for_one(version: Version, exclude: Any) -> Filter | None:
-    """The filter of one query that excludes a list of whole numbers, by the shortest way; None for all others."""
+    """Return the filter of one query that excludes a list of integers, on a fast path; None in other cases."""
     kind, engine = type(exclude), version.engine
     if version.text_ids:
         return None
@@ -282,7 +282,7 @@ def _listed_for_one(version: Version, exclude: Any) -> Filter | None:
 
 
 def given(version: Version, value: Any, name: str, n_queries: int) -> Any:
-    """What a caller passed as `exclude` or `allow`, to be cut into parts; warns of unknown ids, once for all parts."""
+    """Read `exclude` or `allow` so that it can be cut into parts; warn of unknown ids once for all parts."""
     if isinstance(value, PreparedFilter):
         _check_use(value, name, n_queries)
     if value is None or isinstance(value, PreparedFilter | Filter | LazyFilter):
@@ -291,7 +291,7 @@ def given(version: Version, value: Any, name: str, n_queries: int) -> Any:
 
 
 def same_filter(version: Version, n_queries: int, exclude: Any, allow: Any) -> list[NDArray[Any]]:
-    """Arrays that are equal for two filters, in any form, that let the same items answer: columns, a list a query."""
+    """Return arrays that are equal for any two filters with the same effect: the columns, one list per query."""
     if exclude is None and allow is None:
         return []
     made = filter_for(version, n_queries, exclude, allow)
@@ -308,7 +308,7 @@ def same_filter(version: Version, n_queries: int, exclude: Any, allow: Any) -> l
 
 
 def _warned(version: Version, read: Selection) -> Selection:
-    """A selection that passes over unknown ids without a word, after one if its first lists deserve it."""
+    """Warn if the first lists hold mostly unknown ids, then return a selection that does not warn again."""
     if not read.quiet:
         n = read.n_queries or 0
         read.of_queries(slice(0, min(n, ENTRIES_TO_WARN * n // max(1, read.n_entries) + 1))).rows(version)
@@ -317,13 +317,13 @@ def _warned(version: Version, read: Selection) -> Selection:
 
 def _check_use(prepared: PreparedFilter, name: str, n_queries: int) -> None:
     if name == "exclude" and prepared.allows:
-        raise ValueError("exclude is a filter that has items to allow; pass it as allow.")
+        raise ValueError("exclude is a filter with allowed items; pass it as allow.")
     if prepared.n_queries not in (None, n_queries):
         raise ValueError(f"{name} is a filter for {prepared.n_queries} queries, but there are {n_queries}.")
 
 
 def _combined(version: Version, n: int, parts: list[_Part], own: Selection | None) -> Filter | LazyFilter:
-    """What all parts, and an own list for each query, let through."""
+    """Combine all parts and, if given, a list of allowed items per query into one filter."""
     shared: dict[str, NDArray[np.int64] | None] = {"exclude": None, "allow": None}
     lists: dict[str, Lists | None] = {"exclude": None, "allow": None}
     for name, named, starts in parts:
@@ -364,7 +364,7 @@ def _only(
     bits: NDArray[np.uint8] | None,
     queries: slice,
 ) -> Lists:
-    """The only rows that may answer some queries: an own list of each, of what else is allowed and not excluded."""
+    """Return the only rows that may answer some queries: on every list of allowed rows, and not excluded."""
     without = None if excluded is None else _of_queries(excluded, queries)
     found = [] if only is None else [rows_less(*_of_queries(only, queries), without)]
     if own is not None:
@@ -377,7 +377,7 @@ def _only(
 
 
 def _repeated(rows: NDArray[np.int64], queries: slice) -> Lists:
-    """The same rows for each query."""
+    """Repeat the rows for each query."""
     n = queries.stop - queries.start
     return np.tile(rows, n), np.arange(n + 1) * len(rows)
 
@@ -388,21 +388,21 @@ def _of_queries(lists: Lists, queries: slice) -> Lists:
 
 
 def _joined(join: Callable[..., NDArray[np.int64]], lists: Lists, others: Lists) -> Lists:
-    """The union of two lists for each query, or what is in both."""
+    """Join two lists per query, by union or intersection."""
     n = len(lists[1]) - 1
     pairs = join(*(_pairs(rows, starts) for rows, starts in (lists, others)))
     return pairs & LOW_HALF, np.searchsorted(pairs, np.arange(n + 1) << 32)
 
 
 def _pairs(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of a query and a row as numbers that sort by query, then by row."""
+    """Return pairs of query and row as integers that sort by query, then by row."""
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     pairs: NDArray[np.int64] = owners << 32 | rows[starts[0] : starts[-1]]
     return pairs
 
 
 def _most(own: Selection | None, n: int) -> NDArray[np.int64]:
-    """Starts as if every query had as many rows as one has on average, and a little more."""
+    """Return starts as if all lists had the average length, rounded up."""
     entries = 0 if own is None else own.n_entries
     return np.arange(n + 1) * -(-entries // max(1, n))
 
@@ -410,7 +410,7 @@ def _most(own: Selection | None, n: int) -> NDArray[np.int64]:
 def _bits(
     version: Version, allowed: NDArray[np.int64] | None, excluded: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.uint8], int]:
-    """A bit for each row that is allowed, or there, and not excluded; and how many there are."""
+    """Set a bit for each row that is allowed (or live, without `allowed`) and not excluded; also return how many."""
     marks = np.zeros(-(-max(version.next_row, 1) // 8) * 8, np.bool_)
     marks[version.live_rows if allowed is None else allowed] = True
     if excluded is not None:

@@ -1,4 +1,4 @@
-"""Measuring: what share of the true top k a method finds, for any k and behind any number of excluded items."""
+"""Measuring: the recall of a method, at any k and with any number of a query's best items excluded."""
 
 import functools
 import time
@@ -15,10 +15,10 @@ from tessella.search.recall import recall
 from tessella.search.route import search
 from tessella.versions.version import Version
 
-FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # of each sample, so that tuning for a large k ends
-LEVELS = ((10, SAMPLE), (100, 600), (1_300, 160))  # how many of the best items are known, of how many queries
-MOST_TIMES = 3  # as many queries, where the target leaves less to miss than 0.05
-CONFIDENCE = 1.645  # standard errors of a one-sided bound of 95%
+FEWEST_QUERIES, MOST_ANSWERS = 20, 200_000  # per sample, to limit the time of tuning for a large k
+LEVELS = ((10, SAMPLE), (100, 600), (1_300, 160))  # depth of the true ranking, and for how many queries it is computed
+MOST_TIMES = 3  # the largest factor by which a target recall above 0.95 increases the number of queries
+CONFIDENCE = 1.645  # standard errors of a one-sided 95% bound
 TURNS = 5
 
 _EXACT = Exact()
@@ -29,15 +29,15 @@ class Measured(NamedTuple):
     """The recall of a method over some queries."""
 
     mean: float
-    at_least: float  # with a confidence of 95%
-    share_below: float  # of the queries: with a recall below LOW_RECALL
+    at_least: float  # with 95% confidence
+    share_below: float  # the share of queries with a recall below LOW_RECALL
 
     @classmethod
     def of(cls, shares: NDArray[np.float64], n_different: int, k: int) -> "Measured":
-        """What the recalls of queries show, of which so many differ; only those say something new.
+        """Summarise the recalls of queries, of which `n_different` are distinct; duplicates add no evidence.
 
-        One more query stands for those too rare to be seen. It found less than the worst that was: nothing of one
-        answer, and the more the more answers there are.
+        One more query stands for those too rare to be in the sample. Its recall is below the worst one measured: 0 for
+        one answer, and closer to the worst the more answers there are.
         """
         mean, spread, unseen = shares.mean(), shares.std(), shares.min() * (1 - k**-0.5)
         n = n_different + 1
@@ -50,7 +50,7 @@ CERTAIN = Measured(1.0, 1.0, 0.0)
 
 
 class Samples:
-    """Samples of queries with their true best items, of a version, to see whether a recall is reached."""
+    """Samples of queries with their true best items in a version, to test whether a method reaches a recall."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Samples:
         self.version, self.queries, self.k, self.target = version, queries, k, target
         self._pause = pause  # called between measurements
         self._times = min(MOST_TIMES, 0.05 / max(1 - target, 1e-9)) if target > 0.95 else 1
-        self._hardest = 0  # the sample that was the last not to reach a recall
+        self._hardest = 0  # the sample that most recently failed to reach a recall
         self._known, self._found = functools.cache(self._search_known), functools.cache(self._measure)
 
     def __len__(self) -> int:
@@ -71,18 +71,18 @@ class Samples:
 
     @property
     def deepest(self) -> int:
-        """How many of a query's best items can be known."""
+        """The largest depth of the true ranking."""
         return min(max(LEVELS[-1][0], self.k), self.version.n_live)
 
     def least(self, method: Method, k: int, n_excluded: int = 0) -> Measured:
-        """The recall of the top k behind the best that are excluded, on the sample where it is least."""
+        """Return the recall at k, with the `n_excluded` best items excluded, on the sample where it is lowest."""
         if method in _CERTAIN:
             return CERTAIN
         every = [self._found(method, k, n_excluded, sample) for sample in range(len(self.queries))]
         return min(every, key=lambda measured: measured.at_least)
 
     def reaches(self, method: Method, k: int, n_excluded: int = 0) -> bool:
-        """Whether that recall is at least the target on every sample."""
+        """Return whether that recall is at least the target on every sample."""
         if method in _CERTAIN:
             return True
         for sample in sorted(range(len(self.queries)), key=lambda number: number != self._hardest):
@@ -92,7 +92,7 @@ class Samples:
         return True
 
     def at_most(self, n_queries: int) -> list[NDArray[np.float32]]:
-        """Some queries of each sample."""
+        """Return at most `n_queries` queries, the same number of each sample."""
         self._pause()
         return [sample[: max(1, n_queries // len(self.queries))] for sample in self.queries]
 
@@ -105,11 +105,11 @@ class Samples:
         return Measured.of(recall(found.scores, truth.scores[:, n_excluded:depth]), n_different, k)
 
     def _level(self, depth: int) -> int:
-        """How many of the best items are to be known so that those of a depth are."""
+        """Return the depth of the true ranking to use for a given depth."""
         return depth if depth == self.k else next((known for known, _ in LEVELS if known >= depth), depth)
 
     def _search_known(self, sample: int, level: int) -> tuple[NDArray[np.float32], SearchResult, int]:
-        """Queries of a sample, the fewer the more of their best items are to be known; these; and how many differ."""
+        """Return queries of a sample (fewer at a greater depth), their true best items, and how many are distinct."""
         n = max(FEWEST_QUERIES, MOST_ANSWERS // level)
         if level != self.k:
             n = min(n, int(dict(LEVELS).get(level, n) * self._times) // len(self.queries))
@@ -121,7 +121,7 @@ class Samples:
 def seconds_of(
     methods: Sequence[Method], version: Version, samples: list[NDArray[np.float32]], k: int
 ) -> dict[Method, float]:
-    """The least time each method took on one thread, in turns."""
+    """Return the shortest time of each method on one thread; methods take turns."""
     seconds = dict.fromkeys(methods, np.inf)
     for _ in range(TURNS):
         for method in methods:

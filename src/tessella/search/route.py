@@ -1,4 +1,4 @@
-"""The route of a query: checks, method, filter, engine, ids. There is no other."""
+"""The route of every query: checks, method, filter, engine, ids."""
 
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -16,19 +16,19 @@ from tessella.search.filters import LazyFilter, filter_for
 from tessella.versions.version import Version
 
 LARGEST_K = 2**20  # or as many as there are items
-MOST_CODED_FOR = 2**14  # queries of a call whose few allowed items are coded for them
-FEW_APART = 1 / 8  # of the queries of a call, which are rather searched twice than all sorted
-MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget takes little memory
+MOST_CODED_FOR = 2**14  # queries per call if few items are allowed, which the call codes once for all its queries
+FEW_APART = 1 / 8  # of the queries of a call: up to this share, searching some twice beats sorting all
+MOST_CANDIDATES = 2**20  # of all queries of a call, so that a large budget does not need much memory
 
 How: TypeAlias = tuple[Method, Setting]
 Part: TypeAlias = tuple[slice, Method, Setting]
 
 
 class Apart(NamedTuple):
-    """What filtered queries need that cannot be searched alike."""
+    """Filtered queries that need different methods."""
 
     how: list[How]
-    own: NDArray[np.int64]  # which of these is each query's
+    own: NDArray[np.int64]  # the number in `how` of each query's method
     row_filter: Filter
 
 
@@ -45,20 +45,20 @@ def search(
     threads: int | None = None,
     queries_per_call: int | None = None,
 ) -> SearchResult:
-    """The answers to one query or several, over one version of the index.
+    """Answer one query or several, over one version of the index.
 
     Parameters
     ----------
     version : Version
-        What is searched.
+        The version to search.
     queries, k, exclude, allow, threads
         As for `Index.search`.
     method : Exact, Tiles, Slots or None
-        How to search; None is as planned.
+        How to search; None follows the plan.
     queries_per_call : int, default None
-        How many queries the engine gets at once. Changes no result.
+        How many queries to pass to the engine at once. Does not affect results.
     """
-    n_threads = None if threads is None else thread_count(threads)  # a single query need not count the CPUs
+    n_threads = None if threads is None else thread_count(threads)  # do not count the CPUs for a single query
     given = queries if type(queries) is np.ndarray else _checks.numbers(queries, "queries")
     flags = given.flags
     ready = given.dtype is _FLOAT32 and flags.c_contiguous and flags.aligned
@@ -66,7 +66,7 @@ def search(
     shape = array.shape
     single = len(shape) == 1
     if len(shape) not in (1, 2) or shape[-1] != version.n_factors:
-        _checks.factors(array[None] if single else array, "queries", version.n_factors)  # has the sentence
+        _checks.factors(array[None] if single else array, "queries", version.n_factors)  # raises the error
     if type(k) is not int or not 1 <= k <= LARGEST_K:
         k = _checks.whole_number(k, "k", 1, max(LARGEST_K, version.n_live))
     named = method
@@ -115,7 +115,7 @@ def _search_many(
     threads: int | None,
     numbers: NDArray[np.int64] | None = None,
 ) -> tuple[SearchResult, int]:
-    """The answers, and the first query that the engine refused, or -1; queries may have numbers of their own."""
+    """Return the answers, and the first query that the engine refused, or -1; `numbers` renumbers the queries."""
     answers = Answers.empty(len(queries), k)
     engine = version.engine
     how = {part.start: (method, setting) for part, method, setting in parts}
@@ -144,9 +144,9 @@ def _search_apart(
     threads: int | None,
     queries_per_call: int | None,
 ) -> tuple[SearchResult, int]:
-    """The answers to queries that have settings of their own: the engine takes one in a call, so alike go together.
+    """Answer queries that need different settings. The engine takes one setting per call, so queries are grouped by it.
 
-    Where nearly all are alike, all are searched like them, in place, and the others again.
+    If nearly all queries share a setting, all are searched with it, in place, and the few others are searched again.
     """
     how, own, row_filter = apart
     counts = np.bincount(own, minlength=len(how))
@@ -175,16 +175,17 @@ def _search_apart(
 
 
 def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[How, Apart | None]:
-    """The method planned for filtered queries; where they need several, also what each needs.
+    """Return the method planned for filtered queries and, if they need several, the method of each.
 
-    Of queries with lists of what is allowed, the engine answers those with few items exactly, so the others have more.
+    If queries have lists of allowed items, the engine answers those with few items exactly. So the plan is made for
+    the smallest list that is not answered exactly.
     """
     if row_filter.only:
         return version.planned[(k, 0, version.n_live // FEW_ALLOWED_SHARE)], None
     starts = row_filter.starts
     n_allowed = version.n_live if row_filter.allowed is None else row_filter.n_allowed
     if row_filter.allowed is not None and n_allowed <= few_allowed(version.n_live):
-        return version.planned[(k, 0, n_allowed)], None  # whatever the method, answers are exact
+        return version.planned[(k, 0, n_allowed)], None  # answers are exact, whatever the method
     if starts is None or len(starts) == 2:
         return version.planned[(k, 0 if starts is None else int(starts[1] - starts[0]), n_allowed)], None
     sizes = starts[1:] - starts[:-1]
@@ -200,42 +201,42 @@ def planned(version: Version, k: int, row_filter: Filter | LazyFilter) -> tuple[
 def _together(
     version: Version, method: Method, n_queries: int, row_filter: Filter | LazyFilter | None, threads: int | None
 ) -> int | None:
-    """How many queries to search for in a call, if it depends on their filter."""
+    """Return how many queries to pass to the engine in one call, if that depends on the filter."""
     if isinstance(row_filter, LazyFilter):
         return min(method.queries_per_call, row_filter.queries_at_once)
     if row_filter is None or row_filter.allowed is None:
         return None
-    few = row_filter.n_allowed <= few_allowed(version.n_live)  # then a call codes them for all its queries
+    few = row_filter.n_allowed <= few_allowed(version.n_live)  # then each call codes them once for all its queries
     return min(-(-n_queries // thread_count(threads)), MOST_CODED_FOR) if few else None
 
 
 def _cut(first: int, end: int, how: How, queries_per_call: int | None) -> list[Part]:
-    """Some of the queries in parts for one call each."""
+    """Cut a range of queries into parts for one call each."""
     method, setting = how
     together = min(method.queries_per_call, max(1, MOST_CANDIDATES // max(1, setting.budget)))
     return [(part, method, setting) for part in cut(end, queries_per_call or together, first)]
 
 
 def _as_floats(queries: NDArray[Any]) -> NDArray[np.float32]:
-    """Queries as float32 in one piece; numbers that are too large become infinite, which the engine refuses."""
+    """Convert queries to contiguous float32; numbers that are too large become infinite, which the engine refuses."""
     with np.errstate(over="ignore"):
         return np.require(_checks.numbers(queries, "queries"), np.float32, ["C", "A"])
 
 
 def _named(version: Version, method: Method, k: int) -> How:
-    """The method that a search names, with its setting."""
+    """Return the method that the caller chose, with its setting."""
     if not isinstance(method, METHODS):
         kind = f"the class {method.__name__}" if isinstance(method, type) else f"a {type(method).__name__}"
         raise TypeError(
             f"method is {kind}, but must be tessella.Exact(), tessella.Tiles(reach) or tessella.Slots(budget)."
         )
     if isinstance(method, Tiles) and version.fitted.tiling is None:
-        raise ValueError("method is Tiles, but the index has none; build it with method=tessella.LearnedTiles().")
+        raise ValueError("method is Tiles, but the index has no tiles; build it with method=tessella.LearnedTiles().")
     return method, method.setting(k, version.n_live, version.n_factors)
 
 
 def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> Any:
-    """The sparse map of queries; of one that the engine will refuse, nothing."""
+    """Return the sparse map of queries; it is empty for queries that the engine will refuse."""
     fitted = version.fitted
     thresholded = isinstance(method, Slots) and method.threshold_queries
     mapper = fitted.item_mapper if thresholded else fitted.query_mapper
@@ -245,10 +246,10 @@ def _entries(version: Version, queries: NDArray[np.float32], method: Method) -> 
 
 
 def _refuse(version: Version, given: NDArray[Any], queries: NDArray[np.float32], number: int) -> NoReturn:
-    """Say what is wrong with a query that the engine refused."""
+    """Raise the error for a query that the engine refused."""
     if not np.isfinite(queries[number]).all():
         _checks.refuse_row(given, "queries", number)
     _checks.products_fit(queries[number : number + 1], version.longest, "queries", number)
     raise ValueError(
-        f"queries has a norm too close to the limit of float32 in row {number}, or was changed during the search."
+        f"row {number} of queries has a norm too close to the limit of float32, or was modified during the search."
     )

@@ -1,4 +1,4 @@
-"""Staleness: whether a plan still keeps its recall after the items have changed."""
+"""Staleness: whether a plan still reaches its target recall after the items have changed."""
 
 from typing import NamedTuple
 
@@ -12,25 +12,25 @@ from tessella.search.recall import recall
 from tessella.search.route import search
 from tessella.versions.version import Version
 
-MOST_CHANGED = 0.1  # of the items there were when the plan was measured; beyond, its recall is in doubt
-CHECKED = 500  # queries, made from the items
-CERTAINTY = 2.0  # standard errors by which a recall must have fallen
+MOST_CHANGED = 0.1  # of the items at the time the plan was measured; with more changes, its recall is in doubt
+CHECKED = 500  # queries, generated from the items
+CERTAINTY = 2.0  # standard errors by which recall must have fallen
 
 _EXACT = Exact()
 
 
 class Judgement(NamedTuple):
-    """What was found out about a plan."""
+    """The result of checking a plan."""
 
     plan: Plan
-    n_changed: int  # items, until then
-    verdict: str  # empty if the plan still holds
+    n_changed: int  # the number of changed items at the time of the check
+    verdict: str  # empty if the plan is still good
 
 
 def checked_recall(
     version: Version, samples: list[NDArray[np.float32]], method: Method, k: int
 ) -> tuple[tuple[float, float], ...]:
-    """The recall of a method, and its standard error, on every kind of queries that are made from the items."""
+    """Return the recall of a method, and its standard error, on each kind of query generated from the items."""
     n_answers = min(k, version.n_live)
     n = min(CHECKED, max(FEWEST_QUERIES, MOST_ANSWERS // k)) // len(samples)
     checked = []
@@ -42,7 +42,7 @@ def checked_recall(
 
 
 def in_doubt(version: Version, before: int = 0) -> bool:
-    """Whether more items have changed, since some had, than a plan is trusted with."""
+    """Return whether so many items have changed, beyond the first `before`, that the plan's recall is in doubt."""
     plan = version.plan
     if plan.check is None or not version.n_live or all(method == _EXACT for method in plan.methods):
         return False
@@ -50,7 +50,7 @@ def in_doubt(version: Version, before: int = 0) -> bool:
 
 
 def judged(version: Version, last: Judgement | None) -> Judgement | None:
-    """What is known of a version's plan, measured if that is in doubt and too much has changed since the last time."""
+    """Return the judgement of a version's plan; measure again only if many items have changed since the last one."""
     if not in_doubt(version):
         return None
     if last is not None and last.plan is version.plan and not in_doubt(version, last.n_changed):
@@ -59,9 +59,9 @@ def judged(version: Version, last: Judgement | None) -> Judgement | None:
 
 
 def _verdict(version: Version) -> str:
-    """What has become of the recall, if it can no longer be what was asked for.
+    """Say how far recall has fallen, if it is probably below the target; otherwise return an empty string.
 
-    Made-up queries may be harder or easier than those the plan was measured with. So what counts is by how much their
+    Generated queries may be harder or easier than those the plan was measured with. So what counts is how far their own
     recall has fallen since.
     """
     plan = version.plan
@@ -77,6 +77,6 @@ def _verdict(version: Version) -> str:
         return ""
     share = version.n_changed / (plan.n_items or version.n_live)
     return (
-        f"changes since it was measured come to {share:.0%} of its items, and its recall has fallen to about "
+        f"changes since it was measured amount to {share:.0%} of its items, and its recall has fallen to about "
         f"{max(plan.recall[0] - by, 0.0):.2f}; use tune(queries) or rebuild()"
     )

@@ -1,4 +1,4 @@
-"""Traffic: some of the queries that are served, kept to tune with, and threads that do it in the background."""
+"""Traffic: a sample of the served queries, collected for tuning, and the background threads that tune."""
 
 import atexit
 import threading
@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MOST_AT_ONCE = 0.25  # of all that are kept, from one search, so that one caller does not stand for all
+MOST_AT_ONCE = 0.25  # the largest share of the sample taken from one search, so that no single caller dominates
 
 
 class Traffic:
-    """Keeps queries until it has as many as were asked for. Any number of threads may offer some."""
+    """Collects queries until it has n. Any number of threads may offer queries."""
 
     def __init__(self, n: int, n_factors: int, target_recall: float, k: int) -> None:
         self.queries: NDArray[np.float32] = np.empty((n, n_factors), np.float32)
@@ -21,9 +21,9 @@ class Traffic:
         self._lock = threading.Lock()
 
     def offer(self, queries: ArrayLike) -> bool:
-        """Keep some of the queries of a search that was answered; whether there are now enough, true once."""
+        """Collect some queries of an answered search. Return True once, when the sample becomes complete."""
         asked = np.asarray(queries, np.float32).reshape(-1, self.queries.shape[1])
-        asked = asked[asked.any(axis=1)]  # those of zeros tell nothing
+        asked = asked[asked.any(axis=1)]  # queries of zeros say nothing about recall
         n = len(self.queries)
         with self._lock:
             left = n - self._n_kept
@@ -36,23 +36,23 @@ class Traffic:
             return count == left
 
     def renew_lock(self) -> None:
-        """In a forked child no other thread is left that could hold the lock."""
+        """Replace the lock in a forked child, where a thread that held it does not exist."""
         self._lock = threading.Lock()
 
 
 class Ending(Exception):  # noqa: N818
-    """The interpreter is about to end, and what runs in the background should, too."""
+    """Raised in background work when the interpreter is shutting down."""
 
 
 def run_aside(work: Callable[[], None]) -> None:
-    """Run something in a thread of its own that calls `go_on` from time to time."""
+    """Run work in a background thread. The work must call `go_on` from time to time."""
     thread = threading.Thread(target=work, name="tessella-tune", daemon=True)
     _threads.add(thread)
     thread.start()
 
 
 def go_on() -> None:
-    """Raise `Ending` if the interpreter is about to end."""
+    """Raise `Ending` if the interpreter is shutting down."""
     if _ending.is_set():
         raise Ending
 
@@ -63,7 +63,7 @@ _threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 @atexit.register
 def _end() -> None:
-    """Wait for threads in the background; in native code they would not survive the end of the interpreter."""
+    """Wait for background threads: one inside native code would crash when the interpreter goes away."""
     _ending.set()
     for thread in list(_threads):
         thread.join()

@@ -1,4 +1,4 @@
-"""Tuning: for every k the fastest method that reaches a recall."""
+"""Tuning: choose, for every k, the fastest method that reaches the target recall."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,40 +14,40 @@ from tessella.search.measuring import Samples, seconds_of
 from tessella.search.staleness import checked_recall
 from tessella.versions.version import Version
 
-FEWEST_ITEMS = 5_000  # below, exact search takes microseconds
-DEPTHS = (1, 10, 30, 100, 300, 1_000)  # every plan is measured for these k, beside the one asked for
-EXCLUDED = {1: (50, 5, 300), 10: (90, 5, 300), 100: (300,), 1_000: (300,)}  # by k, of each query's best items
+FEWEST_ITEMS = 5_000  # with fewer, exact search takes microseconds
+DEPTHS = (1, 10, 30, 100, 300, 1_000)  # every plan is measured at these k, in addition to the requested one
+EXCLUDED = {1: (50, 5, 300), 10: (90, 5, 300), 100: (300,), 1_000: (300,)}  # by k: how many of the best to exclude
 REACHES = (*np.arange(0.1, 0.6, 0.025).round(3).tolist(), 0.6, 0.65, 0.7, 0.8, 0.9, 1.0)
-SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget for each answer, slots
-GLANCE = 64  # queries that show whether slots are worth more
+SLOT_STEPS = ((4, 16), (10, 16), (10, 24), (20, 24), (40, 24), (60, 40))  # budget per answer, number of slots
+GLANCE = 64  # queries for a quick test of whether slots are worth measuring
 MOST_TIMED, ANSWERS_TIMED, FEWEST_TIMED = 256, 6_000, 16  # queries, answers
 
 _EXACT = Exact()
 
 
 def may_gain(n_items: int, target_recall: float) -> bool:
-    """Whether anything but exact search is worth trying."""
+    """Return whether anything other than exact search is worth trying."""
     return n_items >= FEWEST_ITEMS and target_recall < 1
 
 
 def checked_queries(queries: ArrayLike | None, n_factors: int, longest: float) -> NDArray[np.float32] | None:
-    """Queries to measure recall with, if there are any."""
+    """Check the queries to measure recall with, if there are any."""
     if queries is None:
         return None
     asked = _checks.all_factors(queries, "queries", n_factors)
     if not len(asked):
         raise ValueError("queries has 0 rows, but at least 1 is needed to measure recall.")
-    asked = asked[asked.any(axis=1)]  # whatever the method, all of a query of zeros is found
+    asked = asked[asked.any(axis=1)]  # for a query of zeros, every method has a recall of 1
     if not len(asked):
-        raise ValueError("queries holds nothing but zeros, with which recall cannot be measured.")
+        raise ValueError("queries holds only zeros, but measuring recall needs at least 1 non-zero query.")
     _checks.products_fit(asked, longest, "queries")
     return asked
 
 
 def choose(version: Version, queries: NDArray[np.float32] | None, target_recall: float, k: int = 10) -> Version:
-    """The version that searches by the fastest methods that reach the recall, without what others would need."""
+    """Return the version with the fastest methods that reach the recall; tiles are dropped if no method uses them."""
     if not may_gain(version.n_live, target_recall):
-        few = f"there are only {version.n_live:,} items" if target_recall < 1 else "only it reaches a recall of 1"
+        few = f"there are only {version.n_live:,} items" if target_recall < 1 else "only it has a recall of 1"
         return replace(version, plan=replace(EXACT_PLAN, reason=few, target_recall=target_recall, k=k, automatic=True))
     plan = replace(tuned(version, queries, target_recall, k), automatic=True)
     if any(isinstance(method, Tiles) for method in plan.methods):
@@ -57,7 +57,7 @@ def choose(version: Version, queries: NDArray[np.float32] | None, target_recall:
 
 
 def tiles_to_rebuild(version: Version) -> LearnedTiles | None:
-    """The tiles that an index learns when it is rebuilt: those it has, or those that "auto" would try."""
+    """Return the tiles to learn in a rebuild: those the index has, or those that "auto" would try."""
     plan, tiling = version.plan, version.fitted.tiling
     if plan.automatic and plan.target_recall is not None:
         return LearnedTiles() if may_gain(version.n_live, plan.target_recall) else None
@@ -65,7 +65,7 @@ def tiles_to_rebuild(version: Version) -> LearnedTiles | None:
 
 
 def planned_again(version: Version, queries: NDArray[np.float32] | None) -> Version:
-    """The version with its plan measured anew, if it was measured."""
+    """Return the version with its plan measured again, if it was measured."""
     plan = version.plan
     if plan.target_recall is None:
         return version
@@ -83,10 +83,9 @@ def tuned(
     source: str = "given",
     pause: Callable[[], None] = lambda: None,
 ) -> Plan:
-    """For every k the fastest method of those that reach the recall on every sample of queries.
+    """Choose, for every k, the fastest method that reaches the recall on every sample of queries.
 
-    Several kinds of queries are several samples, each of which has to reach it. `pause` is called between measurements,
-    and may raise to end it.
+    Each kind of query is a sample of its own. `pause` is called between measurements and may raise to stop them.
     """
     made_up = made_up_queries(version)
     given = queries if isinstance(queries, list) else [] if queries is None else [queries]
@@ -105,7 +104,7 @@ def tuned(
     return Plan(
         methods[k],
         f"the fastest method with a recall of at least {target_recall:g}, on {len(samples):,} queries "
-        f"{'made from the items' if queries is None else source}",
+        f"{'generated from the items' if queries is None else source}",
         recall=(found.mean, found.at_least),
         trials=tuple(trials),
         target_recall=target_recall,
@@ -118,9 +117,9 @@ def tuned(
 
 
 def _chosen(samples: Samples) -> dict[int, list[Trial]]:
-    """By k, what was tried: exact search, and the least settings of the others that reach the recall."""
+    """Return by k what was tried: exact search, and the cheapest settings of other methods that reach the recall."""
     version, trials = samples.version, dict[int, list[Trial]]()
-    reaches: dict[int, int] = {}  # by k, which of REACHES is the first to reach the recall
+    reaches: dict[int, int] = {}  # by k, the number in REACHES of the smallest that reaches the recall
     for k in _outwards(samples):
         methods: list[Method] = [_EXACT]
         if version.fitted.tiling is not None:
@@ -135,7 +134,7 @@ def _chosen(samples: Samples) -> dict[int, list[Trial]]:
 
 
 def _excluding(samples: Samples, methods: dict[int, Method]) -> dict[int, Method]:
-    """By k, where that is by tiles, the method that reaches the recall whatever number of items is excluded."""
+    """Return by k, where tiles were chosen, the method that reaches the recall for any number of excluded items."""
     excluding: dict[int, Method] = {}
     for k, method in methods.items():
         if isinstance(method, Tiles) and _excluded(samples, k):
@@ -147,10 +146,10 @@ def _excluding(samples: Samples, methods: dict[int, Method]) -> dict[int, Method
 
 
 def _steps(methods: dict[int, Method], excluding: dict[int, Method]) -> tuple[Step, ...]:
-    """The steps of a plan. With items excluded, those for a k that was not measured so are between others."""
+    """Return the steps of a plan. If a k was not measured with items excluded, its method is interpolated."""
     measured, steps = sorted(excluding.items()), []
     for k, method in sorted(methods.items()):
-        behind: Method = _EXACT  # where slots or exact search are faster, too
+        behind: Method = _EXACT  # also if slots or exact search are the fastest
         if isinstance(method, Tiles) and measured and measured[0][0] <= k <= measured[-1][0]:
             behind = between(k, measured)
             if isinstance(behind, Tiles) and behind.reach < method.reach:
@@ -160,7 +159,7 @@ def _steps(methods: dict[int, Method], excluding: dict[int, Method]) -> tuple[St
 
 
 def _outwards(samples: Samples) -> list[int]:
-    """The k to measure for: the one asked for, then those around it, the nearest first."""
+    """Return the k to measure: the requested one first, then the others, the nearest first."""
     depths = {samples.k, *(depth for depth in DEPTHS if depth < samples.version.n_live)}
     return sorted(depths, key=lambda depth: (_far(depth, samples.k), depth))
 
@@ -170,18 +169,18 @@ def _far(depth: int, other: int) -> float:
 
 
 def _excluded(samples: Samples, k: int) -> list[int]:
-    """How many items to exclude, for the top k."""
+    """Return how many items to exclude when measuring at k."""
     near = EXCLUDED.get(min(EXCLUDED, key=lambda measured: _far(measured, k))) if k == samples.k else EXCLUDED.get(k)
     return [n for n in near or () if k + n <= samples.deepest]
 
 
 def _least_reach(samples: Samples, k: int, guess: int | None, n_excluded: int = 0, at_least: int = 0) -> int:
-    """Which of the reaches is the first that reaches the recall."""
+    """Return the number in REACHES of the smallest that reaches the recall."""
     return _first(len(REACHES), lambda at: samples.reaches(Tiles(REACHES[at]), k, n_excluded), guess, at_least)
 
 
 def _guess(reaches: dict[int, int], k: int) -> int | None:
-    """Which of the reaches to try first: it falls by about 0.1 where k is ten times as large."""
+    """Guess the number in REACHES to try first: if k is ten times as large, the reach is lower by about 0.1."""
     if not reaches:
         return None
     near = min(reaches, key=lambda other: _far(other, k))
@@ -190,7 +189,7 @@ def _guess(reaches: dict[int, int], k: int) -> int | None:
 
 
 def _least_slots(samples: Samples, k: int) -> Sequence[Method]:
-    """The least slots that reach the recall, unless even the cheapest take longer than exact search."""
+    """Return the cheapest slots search that reaches the recall, unless even the cheapest is slower than exact."""
     version = samples.version
     budgets = [(per_answer * k, slots) for per_answer, slots in SLOT_STEPS if per_answer * k < version.n_live]
     steps = [Slots(budget, min(slots, version.fitted.n_factors)) for budget, slots in budgets]
@@ -213,12 +212,12 @@ def _trial(samples: Samples, method: Method, k: int, speed: float | None, n_excl
 
 
 def _some(queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A sample of the queries, in no order, so that its beginning is a sample, too."""
+    """Return a sample of the queries in random order, so that any prefix is a sample too."""
     return queries[np.random.default_rng(0).permutation(len(queries))[:SAMPLE]]
 
 
 def _first(n: int, enough: Callable[[int], bool], guess: int | None = None, low: int = 0) -> int:
-    """The first of n rising steps that is enough, or n: by halving, or in growing strides from a guess."""
+    """Return the first of n ascending steps that is enough, or n: by bisection, or in growing strides from a guess."""
     high, stride = n, n if guess is None else 1
     at = (low + high) // 2 if guess is None else guess
     while low < high:

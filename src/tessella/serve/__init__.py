@@ -1,1 +1,1 @@
-"""Serve: a store behind HTTP."""
+"""Serve: a store over HTTP."""

@@ -1,4 +1,4 @@
-"""Answering: recommend, similar and explain, from messages to messages."""
+"""Answering: handles recommend, similar and explain requests."""
 
 import asyncio
 import importlib
@@ -15,7 +15,20 @@ from tessella._threads import thread_count
 from tessella.recommend.tables import Recommendations
 from tessella.recommend.variety import at_most, diversify
 from tessella.recommender import Recommender
-from tessella.serve.calls import ARROW, JSON, Answer, Call, answer, id_in, id_out, ids_in, ids_out, moment, vectors_of
+from tessella.serve.calls import (
+    ARROW,
+    JSON,
+    Answer,
+    Call,
+    answer,
+    id_in,
+    id_out,
+    ids_in,
+    ids_out,
+    moment,
+    user_kind,
+    vectors_of,
+)
 from tessella.serve.messages import (
     PLAIN,
     RECOMMEND,
@@ -35,16 +48,16 @@ from tessella.serve.settings import Settings
 from tessella.serve.together import Together
 from tessella.store import Model, Store
 
-USERS_AT_ONCE = 64  # of a batch, between two looks at the clock
+USERS_AT_ONCE = 64  # users of a batch that are answered between two checks of the deadline
 _DEFAULT_K = 10
-_MANY = 100  # answers; lists for several users that are longer would hold up others
-_SHORT = 64  # bytes of a body that may be a plain question
+_MANY = 100  # largest k of a request that shares a search; longer lists would delay the others
+_SHORT = 64  # largest body, in bytes, that is tried as a plain request
 Made = TypeVar("Made")
 _WHO = ("user", "users", "vector", "vectors")
 
 
 class Threads:
-    """Runs what takes longer than an event loop should wait, a few at a time; refuses what would wait too long."""
+    """Runs work that would block the event loop, a few jobs at a time, and refuses more once the queue is full."""
 
     def __init__(self, waiting: int) -> None:
         self._count = max(2, thread_count(None))
@@ -53,7 +66,7 @@ class Threads:
         self._busy = 0
 
     async def run(self, call: Call, work: Callable[[], Made]) -> Made:
-        """The result of `work`, which runs in a thread, if there is room for it."""
+        """Run `work` in a thread and return its result; refuse it if the queue is full."""
         if self._busy >= self._most:
             raise Problem(429, "too many batches are waiting; try again in a second.", {"Retry-After": "1"})
         self._busy += 1
@@ -68,12 +81,12 @@ class Threads:
             self._busy -= 1
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Wait for running work to finish, then stop the threads."""
         self._pool.shutdown(wait=True)
 
 
 class Answering:
-    """Answers for the models of a store, within limits."""
+    """Answers requests from the models of a store, within the limits of the settings."""
 
     def __init__(self, store: Store, settings: Settings, threads: Threads) -> None:
         self._store, self._limits, self._threads = store, settings, threads
@@ -82,14 +95,14 @@ class Answering:
         self._most_together = min(_MANY, settings.max_k)
 
     async def recommend(self, call: Call) -> Answer:
-        """POST /v1/recommend."""
+        """Handle POST /v1/recommend."""
         plain = _plain(call)
         if plain is not None:
             k = self._k if plain.k is None else plain.k
             if k <= self._most_together:
                 call.check_time()
                 model = self._store.model()
-                return await self._together.ask(model, id_in(plain.user, _user_kind(model.recommender)), k)
+                return await self._together.ask(model, id_in(plain.user, user_kind(model)), k)
         asked = RECOMMEND.decode(call.body) if call.content_type == JSON else self._from_arrow(call)
         n = self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
@@ -103,7 +116,7 @@ class Answering:
         )
 
     def _held(self, generation: str | None) -> Model | None:
-        """A model that is in memory; loading one would hold up others."""
+        """Return the model if it is in memory, else None: loading it here would block the event loop."""
         if generation is None:
             return self._store.model()
         return next((model for model in self._store._view.models.values() if model.name == generation), None)
@@ -114,9 +127,9 @@ class Answering:
         k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
         who: Any = None
         if asked.user is not None:
-            who = id_in(asked.user, _user_kind(recommender))
+            who = id_in(asked.user, user_kind(model))
         elif asked.users is not None:
-            who = ids_in(asked.users, _user_kind(recommender))
+            who = ids_in(asked.users, user_kind(model))
         elif asked.vector is not None:
             who = vectors_of([asked.vector], recommender.n_factors)[0]
         elif asked.vectors is not None:
@@ -134,13 +147,13 @@ class Answering:
             parts = []
         else:
             parts = [recommender.recommend(who, k, threads=1, **options)]
-        if len({part.version for part in parts}) > 1:  # items changed meanwhile: all lists are to be of one version
+        if len({part.version for part in parts}) > 1:  # items changed meanwhile; all lists must come from one version
             parts = [recommender.recommend(who, k, threads=1, **options)]
         named = None if who is None or asked.vector is not None or asked.vectors is not None else who
         return self._lists(call, model, parts, "user", named, asked.fields, pages=pages)
 
     def _options(self, asked: Recommend, recommender: Recommender) -> dict[str, Any]:
-        """What `Recommender.recommend` is passed; what is left out has its default there."""
+        """Return the keyword arguments for `Recommender.recommend`, without those that have its defaults."""
         options: dict[str, Any] = {}
         texts = recommender._edition.version.text_ids
         items = "U" if texts else "i"
@@ -169,9 +182,9 @@ class Answering:
         return options
 
     def _variety(self, asked: Recommend) -> Any:
-        """The rule that makes lists less alike."""
+        """Return the variety rule that was asked for."""
         if asked.at_most is not None and asked.diversify is not None:
-            raise Problem(422, "at_most and diversify are two rules of variety; pass one of them.")
+            raise Problem(422, "at_most and diversify are alternatives; pass only one of them.")
         if asked.at_most is not None:
             return at_most(asked.at_most.n, per=asked.at_most.per)
         rule = asked.diversify
@@ -182,21 +195,21 @@ class Answering:
         return diversify(rule.weight, candidates=rule.candidates)
 
     def _count(self, asked: Recommend) -> int:
-        """How many lists are asked for."""
+        """Return the number of lists that are asked for; a batch counts as at least two."""
         given = [name for name in _WHO if getattr(asked, name) is not None]
         alike = asked.like is not None or asked.dislike is not None
         liked = asked.liked is not None and given not in (["user"], ["users"])
         if len(given) + alike + liked != 1:
             raise Problem(
                 422,
-                "exactly one of user, users, vector, vectors, liked, and like with dislike says who asks; liked may "
-                "go with user or users.",
+                "pass exactly one of user, users, vector, vectors, liked, and like with dislike; only liked may be "
+                "combined with user or users.",
             )
         many = asked.users if asked.users is not None else asked.vectors
         n = 1 if many is None else len(many)
         if n > self._limits.max_batch:
             raise too_large("the number of users", n, self._limits.max_batch, "--max-batch")
-        return n if many is None else max(n, 2)  # batches in threads, be they of one
+        return n if many is None else max(n, 2)  # batches run in threads, even a batch of one
 
     def _check(self, k: int | None, *filters: Any) -> None:
         if k is not None and k > self._limits.max_k:
@@ -209,10 +222,10 @@ class Answering:
             raise too_large("the number of ids and values in filters", size, self._limits.max_filter, "--max-filter")
 
     async def similar(self, call: Call) -> Answer:
-        """POST /v1/similar."""
+        """Handle POST /v1/similar."""
         asked = call.read(SimilarTo)
         if (asked.item is None) == (asked.items is None):
-            raise Problem(422, "item or items says what to be like, and not both.")
+            raise Problem(422, "pass either item or items.")
         self._check(asked.k, asked.exclude, asked.allow, asked.where)
         if asked.items is not None and len(asked.items) > self._limits.max_batch:
             raise too_large("the number of items", len(asked.items), self._limits.max_batch, "--max-batch")
@@ -250,7 +263,7 @@ class Answering:
         *,
         pages: bool | None,
     ) -> Answer:
-        """Lists as JSON or Arrow."""
+        """Return the lists as JSON or Arrow, as the request accepts."""
         edition = model.recommender._edition
         version = parts[0].version if parts else edition.number
         cursor = parts[0].next if pages and parts else None
@@ -279,7 +292,7 @@ class Answering:
         return answer(message if pages is None else message | {"next": cursor}, model.name, version)
 
     def _fields(self, model: Model, ids: list[Any], fields: list[str]) -> list[dict[str, Any]]:
-        """What is known of items, as far as it is asked for."""
+        """Return the requested fields of each item, from its attributes and its payload."""
         edition = model.recommender._edition
         known = () if edition.attributes is None else edition.attributes.names
         every = "*" in fields
@@ -301,10 +314,10 @@ class Answering:
         return made
 
     async def explain(self, call: Call) -> Answer:
-        """POST /v1/explain."""
+        """Handle POST /v1/explain."""
         asked = call.read(Explain)
         if asked.users is not None or asked.vectors is not None:
-            raise Problem(422, "one who asks is explained at a time; pass user or vector.")
+            raise Problem(422, "explain takes one user at a time; pass user or vector.")
         self._count(asked)
         self._check(asked.k, asked.exclude, asked.allow, asked.liked, asked.like, asked.dislike, asked.where)
         return await self._threads.run(call, lambda: self._explained(asked))
@@ -314,7 +327,7 @@ class Answering:
         recommender = model.recommender
         who: Any = None
         if asked.user is not None:
-            who = id_in(asked.user, _user_kind(recommender))
+            who = id_in(asked.user, user_kind(model))
         elif asked.vector is not None:
             who = vectors_of([asked.vector], recommender.n_factors)[0]
         k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
@@ -355,9 +368,9 @@ class Answering:
         return answer(made, model.name, version)
 
     def _from_arrow(self, call: Call) -> Recommend:
-        """A question in Arrow: a column of users or vectors, and the rest as JSON in the schema's metadata."""
+        """Read an Arrow request: a column of users or vectors, and the other options as JSON in the metadata."""
         if call.content_type != ARROW:
-            raise Problem(415, f"the body is {call.content_type or 'of no type'}, but must be {JSON} or {ARROW}.")
+            raise Problem(415, f"Content-Type is {call.content_type or 'missing'}, but must be {JSON} or {ARROW}.")
         table = arrow_table(call.body)
         told = (table.schema.metadata or {}).get(b"request", b"{}")
         asked = RECOMMEND.decode(told)
@@ -370,7 +383,7 @@ class Answering:
 
 
 def _weights(liked: list[Any], kind: str) -> dict[Any, float]:
-    """Items that are liked, and how much."""
+    """Return the weight of each liked item."""
     weights: dict[Any, float] = {}
     for one in liked:
         item, weight = (one.item, one.weight) if isinstance(one, Liked) else (one, 1.0)
@@ -382,12 +395,12 @@ def _weights(liked: list[Any], kind: str) -> dict[Any, float]:
 
 
 def _listed(ids: list[Any], *, texts: bool) -> Any:
-    """Ids in a form that tells an empty list of texts from one of numbers."""
+    """Return the ids; an empty list becomes an array whose dtype still tells text ids from integer ids."""
     return ids or np.zeros(0, np.str_ if texts else np.int64)
 
 
 def _plain(call: Call) -> Plain | None:
-    """A question with nothing but a user and k; None for any other, or one that is not well formed."""
+    """Return a request that holds only a user and k; None for any other or malformed request."""
     if len(call.body) > _SHORT or call.content_type != JSON or ARROW in call.accept:
         return None
     try:
@@ -396,13 +409,8 @@ def _plain(call: Call) -> Plain | None:
         return None
 
 
-def _user_kind(recommender: Recommender) -> str | None:
-    users = recommender._edition.users
-    return None if users is None else users.ids.dtype.kind
-
-
 def _size(where: Any, most: int) -> int:
-    """How many values a condition has, at any depth."""
+    """Count the values of a condition at any depth, and stop once there are more than `most`."""
     waiting, count = [where], 0
     while waiting and count <= most:
         one = waiting.pop()
@@ -416,21 +424,21 @@ def _size(where: Any, most: int) -> int:
 
 
 def pyarrow() -> Any:
-    """The Arrow library, if it is there."""
+    """Import and return pyarrow."""
     try:
         return importlib.import_module("pyarrow")
     except ImportError:
-        raise Problem(415, "Arrow needs the library pyarrow, which is not installed here; use JSON.") from None
+        raise Problem(415, "Arrow needs pyarrow, which the service does not have installed; send JSON.") from None
 
 
 def arrow_table(body: bytes) -> Any:
-    """The table in a stream."""
+    """Read the table of an Arrow stream."""
     arrow = pyarrow()
     try:
         with arrow.ipc.open_stream(body) as stream:
             return stream.read_all()
     except (arrow.ArrowException, OSError, ValueError) as error:
-        raise Problem(400, f"the body is no Arrow stream: {error}.") from None
+        raise Problem(400, f"the body is not an Arrow stream: {error}.") from None
 
 
 def _as_arrow(head: dict[str, Any], lists: list[dict[str, Any]], who: str) -> Answer:

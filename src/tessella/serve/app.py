@@ -1,4 +1,4 @@
-"""App: the service as ASGI. What is asked most goes straight to its function; Starlette routes the rest."""
+"""App: the ASGI application. The busiest routes go straight to their handlers; Starlette routes the rest."""
 
 import asyncio
 import base64
@@ -35,10 +35,11 @@ from tessella.store import EmptyError, Store
 
 CONSOLE = Path(__file__).parent / "console"
 OPEN = {"/livez", "/readyz", "/healthz", "/docs", "/openapi.json"}  # need no token
-TOO_LATE = 0.25  # seconds that the event loop may lag before requests are sent away
-MOST_ACTIVE = 2_048  # requests at a time
+TOO_LATE = 0.25  # seconds that the event loop may lag before requests are refused
+FEW_ACTIVE = 16  # requests in flight that are answered even then
+MOST_ACTIVE = 2_048  # requests in flight
 _LOOK_EVERY = 0.05
-_MOST_NAMES = 64  # of this machine, that are kept
+_MOST_NAMES = 64  # accepted Host headers to remember
 OTHERS = ("other", "console", "docs", "health", "metrics")
 NAMES = [*OTHERS, *(f"{route.method} {route.path}" for route in ROUTES)]
 _PAGES = (
@@ -55,28 +56,28 @@ Handler = Callable[[Call], Awaitable[Answer]]
 
 
 class Forwarding(Protocol):
-    """Sends changes to the process that writes."""
+    """Sends changes to the writer process."""
 
     async def forward(self, name: str, call: Call) -> Answer:
-        """The answer of the function with that name, over there."""
+        """Run the named handler in the writer process and return its answer."""
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 class Service:
-    """A store behind HTTP, as an ASGI application.
+    """An ASGI application that serves a store over HTTP.
 
     Parameters
     ----------
     store : Store
-        What answers; open for writing if the service is writable and this process is the one that writes.
+        The store to serve. It is open for writing if the service is writable and this process is the writer.
     settings : Settings
-        Limits, tokens, and the rest.
+        Limits, tokens and other settings.
     counters : Counters
-        What is counted, together with other workers.
+        Request counters, shared with the other workers.
     writer : Forwarding, default None
-        Who takes changes, if this process does not write itself.
+        Forwards changes to the writer, if this process is not the writer itself.
     """
 
     def __init__(self, store: Store, settings: Settings, counters: Counters, writer: Forwarding | None = None) -> None:
@@ -100,7 +101,7 @@ class Service:
             if route.path in ("/v1/recommend", "/v1/similar", "/v1/explain")
         }
         self._closed_host = is_loopback(settings.host) and not settings.tokens.any
-        self._own_names: set[bytes | None] = set()  # hosts that were checked
+        self._own_names: set[bytes | None] = set()  # Host headers that passed the check
         self._lag = 0.0
         self._active = 0
         self._ready = False
@@ -113,7 +114,7 @@ class Service:
 
     @property
     def changes(self) -> dict[str, Handler]:
-        """The functions that change the store, by name."""
+        """The handlers that change the store, by name."""
         if self._writing is None:
             return {}
         return {route.name: getattr(self._writing, route.name) for route in ROUTES if route.writes}
@@ -124,7 +125,7 @@ class Service:
 
         async def forwarded(call: Call) -> Answer:
             if self._writer is None:
-                raise Problem(503, "the process that writes is not there.", {"Retry-After": "1"})
+                raise Problem(503, "the writer process is not running; try again in a second.", {"Retry-After": "1"})
             made = await self._writer.forward(name, call)
             await self._caught_up(made, call)
             return made
@@ -137,7 +138,7 @@ class Service:
         return handler
 
     async def _caught_up(self, made: Answer, call: Call) -> None:
-        """Wait until this process answers with a change, too."""
+        """Wait until this process also sees a forwarded change, so that a client reads its own writes."""
         version = int(json.loads(made.body).get("version", 0)) if made.status == 200 else 0
         while self._store.version < version and time.monotonic() < call.deadline:
             await asyncio.sleep(0.002)
@@ -171,7 +172,7 @@ class Service:
             request.scope["tessella_route"] = numbers[method]
             try:
                 made = await self._made(request, method, methods[method])
-            except Exception as error:  # noqa: BLE001 - every one becomes an answer
+            except Exception as error:  # noqa: BLE001 - every error becomes an answer
                 made = as_answer(error)
             response = Response(made.body, made.status, media_type=made.content_type.decode())
             response.raw_headers += list(made.headers)
@@ -211,7 +212,7 @@ class Service:
                 await asyncio.to_thread(self._log.close)
 
     async def _watch(self) -> None:
-        """Look how late the event loop is; what comes while it is late is sent away."""
+        """Measure how far the event loop lags; requests are refused while it lags too far."""
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
@@ -246,10 +247,10 @@ class Service:
     async def _openapi(self, _: Request) -> Response:
         return Response(self._pages["/openapi.json"], media_type=JSON)
 
-    # Every request
+    # All requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the beginning and the end."""
+        """Answer one HTTP request, or handle startup and shutdown."""
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
@@ -280,7 +281,7 @@ class Service:
             )
             status, size = made.status, len(made.body)
             await _reply(send, made)
-        except Exception as error:  # noqa: BLE001 - every one becomes an answer
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
             made = as_answer(error)
             status, size = made.status, len(made.body)
             await _reply(send, made)
@@ -293,7 +294,7 @@ class Service:
                 self._log.add(time.time(), method, path, status, 1000 * taken, size, client[0] if client else None)
 
     async def _starlette(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """What Starlette answers, with headers of safety; its status."""
+        """Answer through Starlette, add the security headers, and return the status."""
         status, begun = 500, False
         path = scope["path"]
 
@@ -317,12 +318,12 @@ class Service:
         return status
 
     def _admit(self, path: str, method: str, headers: dict[bytes, bytes]) -> None:
-        """Refuse what may not come in, or cannot be taken now."""
+        """Refuse a request that is not allowed, or that the service is too busy to answer."""
         if self._closed_host and headers.get(b"host") not in self._own_names:
             self._check_host(headers.get(b"host", b""))
         origin = headers.get(b"origin")
         if origin is not None and origin.split(b"//")[-1] != headers.get(b"host") and method != "GET":
-            raise Problem(403, "a page of another origin may not ask this service.")
+            raise Problem(403, "pages from other origins may not call this service.")
         if path in OPEN or not (path.startswith("/v1/") or path == "/metrics"):
             return
         if self._settings.tokens.any:
@@ -330,20 +331,20 @@ class Service:
             given = token.strip() if scheme.lower() == b"bearer" else None
             tokens = self._settings.tokens
             if not tokens.may(given, write=False):
-                raise Problem(401, "a token is needed, or is wrong.", {"WWW-Authenticate": "Bearer"})
+                raise Problem(401, "the bearer token is missing or wrong.", {"WWW-Authenticate": "Bearer"})
             writes = method in ("PUT", "DELETE") or path.endswith(("/publish", "/rollback"))
             if writes and not tokens.may(given, write=True):
-                raise Problem(403, "the token only reads; a change needs the one that writes.")
+                raise Problem(403, "this token is read-only; changes need the write token.")
         if self._ending:
             raise Problem(503, "the service is shutting down.", {"Retry-After": "5"})
-        if self._lag > TOO_LATE or self._active > MOST_ACTIVE:
-            raise Problem(429, "too much is going on; try again in a second.", {"Retry-After": "1"})
+        if self._active > (FEW_ACTIVE if self._lag > TOO_LATE else MOST_ACTIVE):
+            raise Problem(429, "the service is overloaded; try again in a second.", {"Retry-After": "1"})
 
     def _check_host(self, host: bytes) -> None:
-        """Refuse a host that is not this machine: a page of another might have led a browser here."""
+        """Refuse a Host header that does not name this machine, which stops DNS rebinding."""
         name = host.decode("latin-1")
         if not is_loopback(re.sub(r":\d+$", "", name)):
-            raise Problem(400, f"the service is for this machine only, but the host asked for is {name!r}.")
+            raise Problem(400, f"the service only answers this machine, but the Host header is {name!r}.")
         if len(self._own_names) < _MOST_NAMES:
             self._own_names.add(host)
 
@@ -358,7 +359,7 @@ class Service:
         return time.monotonic() + limit
 
     async def _body(self, _: Scope, receive: Receive, headers: dict[bytes, bytes]) -> bytes:
-        """The whole body, unless it is too large, whatever its header says."""
+        """Read the whole body; refuse one that is too large, even if Content-Length says otherwise."""
         most = self._settings.max_body
         said = headers.get(b"content-length", b"0")
         if said.isdigit() and int(said) > most:
@@ -381,11 +382,14 @@ class Service:
 
 
 def _too_long(most: int) -> Problem:
-    return Problem(413, f"the body is longer than {most:,} bytes, the most here; the service's option is --max-body.")
+    return Problem(
+        413,
+        f"the body is longer than {most:,} bytes, the limit; send less, or start the service with a larger --max-body.",
+    )
 
 
 def _type_of(headers: dict[bytes, bytes]) -> str:
-    """The type of the body, without what follows it."""
+    """Return the media type of the body, without its parameters."""
     given = headers.get(b"content-type")
     return (
         ""
@@ -408,25 +412,25 @@ async def _reply(send: Send, made: Answer) -> None:
 
 
 def as_answer(error: BaseException) -> Answer:
-    """An error as an answer; one of the program goes to standard error, too."""
+    """Turn an error into an answer; an unexpected one is also printed to standard error."""
     problem = problem_of(error)
     if problem is None:
         traceback.print_exception(error, file=sys.stderr)
-        problem = Problem(500, "the service failed; its log has more.")
+        problem = Problem(500, "the service failed; see its log for details.")
     headers = tuple((name.encode(), value.encode()) for name, value in problem.headers.items())
     return Answer(problem.body(), problem.status, PROBLEM.encode(), headers)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """What Starlette refuses: routes and methods that are not there."""
+    """Answer an unknown path or a method that a path does not have."""
     status = getattr(error, "status_code", 500)
-    sentence = {404: "there is nothing at this address.", 405: "this address has no such method."}
+    sentence = {404: "there is nothing at this path.", 405: "this path does not support the method."}
     problem = Problem(status, sentence.get(status, str(getattr(error, "detail", ""))))
     return Response(problem.body(), status, getattr(error, "headers", None), media_type=PROBLEM)
 
 
 def _number_of(path: str) -> int:
-    """What a request is counted as, before it is routed."""
+    """Return the number of the counter for a request that no API route has claimed."""
     if path in ("/livez", "/readyz", "/healthz"):
         return OTHERS.index("health")
     if path in ("/docs", "/openapi.json"):
@@ -437,7 +441,7 @@ def _number_of(path: str) -> int:
 
 
 def _policy(page: str) -> bytes:
-    """What pages may load: the service's own files, and the style that is part of the page on the interface."""
+    """Return the content security policy: the service's own files, and the inline style of the API page."""
     style = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (

@@ -1,7 +1,7 @@
-"""Counters: requests and latencies of all workers, in one file that they share by memory map.
+"""Counters: the requests and latencies of all workers, in one memory-mapped file.
 
-Each worker writes its own part, so nothing is lost or locked, and the parts are added up when somebody asks. A worker
-that is started again goes on with the part of the one before.
+Each worker writes only its own part, so no locks are needed and no counts are lost. Reading adds up the parts. A
+restarted worker continues with the part of its predecessor.
 """
 
 import bisect
@@ -16,26 +16,26 @@ from prometheus_client.registry import Collector
 
 from tessella.serve.messages import Point
 
-STATUSES = (200, 400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429, 500, 503, 504, 0)  # 0 is any other
-FIRST, RATIO, BUCKETS = 1e-5, 1.5, 36  # seconds up to which the first bucket goes, and how much wider each is
+STATUSES = (200, 400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429, 500, 503, 504, 0)  # 0 stands for all others
+FIRST, RATIO, BUCKETS = 1e-5, 1.5, 36  # upper edge of the first bucket in seconds; growth factor
 EDGES = [FIRST * RATIO**at for at in range(BUCKETS - 1)]
-STEP, STEPS = 5, 360  # seconds of a step; half an hour of them
-_HEAD = 4  # of a step: its number, requests, errors, rejected
+STEP, STEPS = 5, 360  # seconds per step; half an hour of steps
+_HEAD = 4  # fields before a step's buckets: its number, requests, errors, rejected
 _PLACES = {status: at for at, status in enumerate(STATUSES)}
 _REJECTED, _ERROR = 429, 500
 
 
 class Counters:
-    """The part of one worker, and the sum of all.
+    """The counters of one worker, and the sums over all workers.
 
     Parameters
     ----------
     path : Path
-        The file that workers share; made if it is not there.
+        The file that the workers share. It is created if it does not exist.
     routes : sequence of str
-        What is counted.
+        The names to count requests under.
     worker, workers : int
-        Whose part this is, of how many.
+        The number of this worker, and how many there are.
     """
 
     def __init__(self, path: Path, routes: Sequence[str], worker: int = 0, workers: int = 1) -> None:
@@ -73,7 +73,7 @@ class Counters:
         return [sum(values) for values in zip(*parts, strict=True)]
 
     def by_route(self) -> Iterator[tuple[str, dict[int, int], list[int], float]]:
-        """Of each route that was asked: counts by status, latencies by bucket, and their sum in seconds."""
+        """Yield each route that was used: counts by status, latencies by bucket, and their sum in seconds."""
         for number, route in enumerate(self.routes):
             values = self._summed(number * self._of_route, self._of_route)
             counts = {status: count for status, count in zip(STATUSES, values, strict=False) if count}
@@ -81,7 +81,7 @@ class Counters:
                 yield route, counts, values[len(STATUSES) : -1], values[-1] / 1e6
 
     def traffic(self, minutes: float) -> list[Point]:
-        """Requests of the last minutes, step by step."""
+        """Return the requests of the last minutes, one point per step."""
         now = int(time.time()) // STEP
         oldest = now - min(STEPS - 1, int(minutes * 60 / STEP))
         points = []
@@ -96,14 +96,14 @@ class Counters:
         return points
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._own.release()
         self._all.release()
         self._map.close()
 
 
 def _quantile(latencies: list[int], share: float) -> float | None:
-    """Milliseconds below which a share of the requests stayed, as well as buckets tell."""
+    """Estimate a quantile of the latencies in milliseconds, from their buckets."""
     total = sum(latencies)
     if not total:
         return None
@@ -119,13 +119,13 @@ def _quantile(latencies: list[int], share: float) -> float | None:
 
 
 class _Figures(Collector):
-    """What Prometheus is told."""
+    """Collects the metrics for Prometheus."""
 
     def __init__(self, counters: Counters, gauges: dict[str, float]) -> None:
         self._counters, self._gauges = counters, gauges
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        """All figures."""
+        """Yield all metrics."""
         requests = CounterMetricFamily("tessella_requests", "Requests by route and status.", labels=["route", "status"])
         latencies = HistogramMetricFamily("tessella_request_seconds", "Seconds to answer.", labels=["route"])
         for route, counts, buckets, total in self._counters.by_route():
@@ -143,7 +143,7 @@ class _Figures(Collector):
 
 
 def prometheus(counters: Counters, gauges: dict[str, float]) -> bytes:
-    """Figures as Prometheus reads them."""
+    """Return the metrics in the Prometheus text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(counters, gauges))
     return generate_latest(registry)

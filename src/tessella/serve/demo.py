@@ -1,4 +1,4 @@
-"""Demo: movies, of MovieLens or made up, as a store with two models of different width to look at and compare."""
+"""Demo: a store of movies, from MovieLens or made up, with two models of different width to compare."""
 
 import datetime
 import itertools
@@ -27,7 +27,7 @@ Athens Bergen Cairo Genoa Kyoto Lima Oslo Porto Quito Riga Tunis Vilnius"""
 
 
 class Movies(NamedTuple):
-    """Who liked what, and what is known of it."""
+    """Who liked which movie, and the attributes of the movies."""
 
     user_items: Any  # users x items, 1 where a user liked a movie
     user_ids: list[int]
@@ -36,7 +36,7 @@ class Movies(NamedTuple):
 
 
 def movielens(data: Path) -> Movies:
-    """MovieLens 100k as published."""
+    """Read MovieLens 100k as published."""
     folder = data / "ml-100k" if (data / "ml-100k").is_dir() else data
     for name in ("u.data", "u.item"):
         if not (folder / name).is_file():
@@ -57,7 +57,7 @@ def movielens(data: Path) -> Movies:
 
 
 def made_up(n_users: int = 600, n_items: int = 900, likes: int = 40) -> Movies:
-    """Movies of one or two genres, and users who like two genres more than others, and famous movies most."""
+    """Make up movies with one or two genres, and users who prefer two genres and popular movies."""
     rng = np.random.default_rng(0)
     genres = GENRES.split()[1:]
     titles = [f"The {a} {b} of {c}" for a, b, c in itertools.product(*map(str.split, WORDS.splitlines()))]
@@ -76,7 +76,7 @@ def made_up(n_users: int = 600, n_items: int = 900, likes: int = 40) -> Movies:
 
 
 def trained(user_items: Any, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Implicit alternating least squares (Hu, Koren and Volinsky, 2008): item and user factors."""
+    """Train item and user factors by implicit alternating least squares (Hu, Koren and Volinsky, 2008)."""
 
     def solved(table: Any, others: NDArray[np.float64]) -> NDArray[np.float64]:
         gram = others.T @ others + REGULARIZATION * np.eye(width)
@@ -95,23 +95,23 @@ def trained(user_items: Any, width: int) -> tuple[NDArray[np.float32], NDArray[n
 
 
 def fill(path: Path, movies: Movies, tell: Callable[[str], None] = lambda _: None) -> None:
-    """Train a model of each width, and load them into a new store; the first is live.
+    """Train a model of each width and publish them in a new store; the first of `WIDTHS` is live.
 
     Parameters
     ----------
     path : Path
-        The store to make.
+        The store to create.
     movies : Movies
-        What to train on.
+        The movies to train on.
     tell : callable
-        Is told what is being done.
+        Called with a line of text before each step.
     """
     likes = np.asarray(movies.user_items.sum(axis=0)).ravel()
     years = [1970 if year is None else year for year in movies.attributes["year"]]
     moments = np.array([f"{year}-07-01" for year in years], "datetime64[D]")
     with Store.open(path) as store:
         if store.live is not None:
-            raise FileExistsError(f"{path} holds a model already; name another file, or serve it with tessella serve.")
+            raise FileExistsError(f"{path} already holds a model; name another file, or serve it with tessella serve.")
         for name, width in reversed(WIDTHS.items()):
             tell(f"training {width} factors of {len(movies.item_ids):,} movies and {len(movies.user_ids):,} users")
             items, users = trained(movies.user_items, width)

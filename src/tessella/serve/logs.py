@@ -1,4 +1,4 @@
-"""Logs: one line of JSON for each request, written by a thread of its own."""
+"""Logs: one line of JSON per request, written by a separate thread."""
 
 import sys
 import threading
@@ -9,21 +9,21 @@ from typing import IO
 
 import msgspec
 
-_MOST = 200_000  # lines that may wait
-_EVERY = 0.2  # seconds
+_MOST = 200_000  # lines that may wait to be written; more are dropped and counted
+_EVERY = 0.2  # seconds between two writes
 
 
 class AccessLog:
-    """Takes what requests were, and writes it when there is time.
+    """An access log that never makes a request wait for the disk.
 
     Parameters
     ----------
     target : str
-        A file to append to; "-" is standard output.
+        A file to append to, or "-" for standard output.
     """
 
     def __init__(self, target: str) -> None:
-        self._file: IO[bytes] = sys.stdout.buffer if target == "-" else Path(target).open("ab")  # noqa: SIM115 - until `close`
+        self._file: IO[bytes] = sys.stdout.buffer if target == "-" else Path(target).open("ab")  # noqa: SIM115 - closed in `close`
         self._lines: deque[tuple[object, ...]] = deque()
         self._dropped = 0
         self._stop = threading.Event()
@@ -32,7 +32,7 @@ class AccessLog:
         self._thread.start()
 
     def add(self, *line: object) -> None:
-        """Time, method, path, status, milliseconds, bytes, generation, client."""
+        """Add a line: time, method, path, status, milliseconds, bytes, client."""
         if len(self._lines) < _MOST:
             self._lines.append(line)
         else:
@@ -56,11 +56,11 @@ class AccessLog:
             try:
                 self._file.write(made)
                 self._file.flush()
-            except (OSError, ValueError):  # a full disk must not stop answers
+            except (OSError, ValueError):  # a full disk must not stop the service
                 self._dropped += 1
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining lines and close the file."""
         self._stop.set()
         self._thread.join()
         if self._file is not sys.stdout.buffer:

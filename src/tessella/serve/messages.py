@@ -1,4 +1,4 @@
-"""Messages: what requests and answers hold, as msgspec reads and writes them. OpenAPI is made from these."""
+"""Messages: the bodies of requests and answers, as msgspec structs. The OpenAPI schemas are generated from them."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -17,21 +17,21 @@ class Liked(Struct, forbid_unknown_fields=True):
 
 
 class AtMostRule(Struct, forbid_unknown_fields=True):
-    """At most n items of each value of an attribute."""
+    """At most n items per value of an attribute."""
 
     n: int
     per: str
 
 
 class DiversifyRule(Struct, forbid_unknown_fields=True):
-    """Items unlike each other, from the best candidates."""
+    """Items that differ from each other, chosen from the best candidates."""
 
     weight: float
     candidates: int | None = None
 
 
 class Recommend(Struct, forbid_unknown_fields=True):
-    """Who asks, and for what."""
+    """Whom to recommend to, and how."""
 
     user: Id | None = None
     users: list[Id] | None = None
@@ -60,20 +60,20 @@ class Recommend(Struct, forbid_unknown_fields=True):
 
 
 class Plain(Struct, forbid_unknown_fields=True):
-    """The question that is asked most: a user, and how many items. It is read in a fraction of the time."""
+    """The most common request: a user and k. It decodes in a fraction of the time of `Recommend`."""
 
     user: Id
     k: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Explain(Recommend, forbid_unknown_fields=True, kw_only=True):
-    """Who asks, and about which item."""
+    """A recommendation request, and the item to explain."""
 
     item: Id
 
 
 class SimilarTo(Struct, forbid_unknown_fields=True):
-    """Which items to find others like."""
+    """Items, and how to find others like them."""
 
     item: Id | None = None
     items: list[Id] | None = None
@@ -88,7 +88,7 @@ class SimilarTo(Struct, forbid_unknown_fields=True):
 
 
 class ItemBody(Struct, forbid_unknown_fields=True):
-    """An item to add or change, whose id is in the path."""
+    """An item to add or change; its id is in the path."""
 
     factors: Vector | None = None
     like: list[Id] | None = None
@@ -112,14 +112,14 @@ class ItemOne(Struct, forbid_unknown_fields=True):
 
 
 class PutItems(Struct, forbid_unknown_fields=True):
-    """Items to add or change, all or none."""
+    """Items to add or change; either all are or none is."""
 
     items: list[ItemOne]
     generation: str | None = None
 
 
 class UserBody(Struct, forbid_unknown_fields=True):
-    """A user to add or change, whose id is in the path."""
+    """A user to add or change; its id is in the path."""
 
     factors: list[float | Vector] | None = None
     liked: list[Id] | None = None
@@ -139,21 +139,21 @@ class UserOne(Struct, forbid_unknown_fields=True):
 
 
 class PutUsers(Struct, forbid_unknown_fields=True):
-    """Users to add or change, all or none."""
+    """Users to add or change; either all are or none is."""
 
     users: list[UserOne]
     generation: str | None = None
 
 
 class Ids(Struct, forbid_unknown_fields=True):
-    """What to remove, all or none."""
+    """Ids to remove; either all are or none is."""
 
     ids: list[Id]
     generation: str | None = None
 
 
 class NewGeneration(Struct, forbid_unknown_fields=True):
-    """An empty generation to make."""
+    """An empty generation to create."""
 
     n_factors: Annotated[int, Meta(ge=1)] | None = None
     attributes: dict[str, str] | None = None
@@ -165,7 +165,7 @@ class NewGeneration(Struct, forbid_unknown_fields=True):
 
 
 class Problem(Struct):
-    """An error, as RFC 9457 has it."""
+    """An error, in the format of RFC 9457."""
 
     title: str
     status: int
@@ -174,7 +174,7 @@ class Problem(Struct):
 
 
 class Listed(Struct, omit_defaults=True):
-    """One list."""
+    """One list of items, best first."""
 
     ids: list[Id]
     scores: list[float]
@@ -186,7 +186,7 @@ class Listed(Struct, omit_defaults=True):
 
 
 class Lists(Struct):
-    """A list for each who asks."""
+    """One list per user, vector or item."""
 
     generation: str
     version: int
@@ -196,7 +196,7 @@ class Lists(Struct):
 
 
 class Near(Struct):
-    """What a user has seen or named that is like an item."""
+    """A similar item that the user has seen or named."""
 
     item: Id
     title: str | None
@@ -204,7 +204,7 @@ class Near(Struct):
 
 
 class Slot(Struct):
-    """A slot that who asks and the item share."""
+    """A slot that the query and the item share."""
 
     slot: int
     query_value: float
@@ -213,7 +213,7 @@ class Slot(Struct):
 
 
 class Shared(Struct):
-    """What slots search makes of an item."""
+    """How slots search scores an item."""
 
     query: int
     item: int
@@ -225,7 +225,7 @@ class Shared(Struct):
 
 
 class Bound(Struct):
-    """What tile search believes of an item's tile."""
+    """How tile search bounds the scores of an item's tile."""
 
     centre_score: float
     spread: float
@@ -270,7 +270,7 @@ class Item(Struct, omit_defaults=True):
 
 
 class Items(Struct):
-    """Some items."""
+    """A page of items."""
 
     generation: str
     version: int
@@ -291,14 +291,14 @@ class User(Struct):
 
 
 class UserShort(Struct):
-    """A user, in a list."""
+    """A user, as an entry of a list."""
 
     id: Id
     n_seen: int
 
 
 class Users(Struct):
-    """Some users."""
+    """A page of users."""
 
     generation: str
     version: int
@@ -307,7 +307,7 @@ class Users(Struct):
 
 
 class Changed(Struct):
-    """What a change did."""
+    """The result of a change."""
 
     generation: str
     version: int
@@ -375,7 +375,7 @@ class SignalInfo(Struct):
 
 
 class Stats(Struct):
-    """What there is."""
+    """Statistics of the store and the service."""
 
     generation: str | None
     version: int
@@ -403,7 +403,7 @@ class Stats(Struct):
 
 
 class Scored(Struct):
-    """How many items were looked at, for a sample of users."""
+    """How many items were scored, for a sample of users."""
 
     generation: str
     version: int
@@ -416,7 +416,7 @@ class Scored(Struct):
 
 
 class Point(Struct):
-    """Requests within a few seconds."""
+    """Requests within one step of time."""
 
     time: int
     requests: int
@@ -435,7 +435,7 @@ class Traffic(Struct):
 
 
 class Health(Struct):
-    """Whether the service is well."""
+    """Whether the service is alive and ready."""
 
     status: Literal["ok", "starting"]
     live: bool = True

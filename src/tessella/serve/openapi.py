@@ -1,4 +1,4 @@
-"""OpenAPI: the interface as a document, made from the routes and msgspec's schemas, and as a page to read."""
+"""OpenAPI: the API as an OpenAPI document, generated from routes and messages, and as a page to read."""
 
 import html
 import http
@@ -13,19 +13,23 @@ from tessella.serve.messages import Health, Problem
 from tessella.serve.problems import PROBLEM
 from tessella.serve.routes import ROUTES, Route
 
-ALWAYS = (400, 401, 403, 422, 429, 503, 504)  # statuses that any route of /v1 may have
+ALWAYS = (400, 401, 403, 422, 429, 503, 504)  # statuses that any /v1 route may return
 _REF = "#/components/schemas/{name}"
 
 
 def document() -> dict[str, Any]:
-    """The interface as OpenAPI 3.1 has it."""
+    """Return the API as an OpenAPI 3.1 document."""
     kinds = {kind for route in ROUTES for kind in (route.body, route.answer) if kind is not None} | {Problem, Health}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template=_REF)
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    for path, summary in (("/livez", "Is the process alive?"), ("/readyz", "Can it answer?"), ("/healthz", "Both.")):
+    for path, summary in (
+        ("/livez", "Whether the process is alive."),
+        ("/readyz", "Whether the service can answer."),
+        ("/healthz", "An alias of /readyz."),
+    ):
         responses: dict[str, Any] = {"200": _response(_ref(Health), "Yes."), "503": _response(_ref(Health), "No.")}
         paths[path] = {
             "get": {"summary": summary, "operationId": path.strip("/"), "responses": responses, "security": []}
@@ -103,17 +107,17 @@ table { border-collapse: collapse; } td, th { text-align: left; padding: 0.2rem 
 
 
 def page() -> str:
-    """The document as a page that needs nothing else."""
+    """Return the document as a self-contained HTML page."""
     told = document()
     parts = [
         f"<h2>{html.escape(path)}</h2>" + "".join(_shown(method, path, one, told) for method, one in methods.items())
         for path, methods in told["paths"].items()
     ]
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>tessella: the interface</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>tessella: API</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head><body><h1>tessella {html.escape(__version__)}</h1>"
-        '<p>The same as OpenAPI: <a href="/openapi.json">openapi.json</a>. The console is at <a href="/">/</a>.</p>'
+        '<p>OpenAPI document: <a href="/openapi.json">openapi.json</a>. Console: <a href="/">/</a>.</p>'
         f"{''.join(parts)}</body></html>"
     )
 

@@ -1,4 +1,4 @@
-"""Problems: errors as RFC 9457 has them, with the library's own sentences."""
+"""Problems: errors in the format of RFC 9457, with the library's own sentences."""
 
 import http
 import json
@@ -12,32 +12,33 @@ PROBLEM = "application/problem+json"
 
 
 class Problem(Exception):  # noqa: N818
-    """An answer that is an error."""
+    """An error that is sent to the client."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, headers or {}
 
     def body(self) -> bytes:
-        """The problem as JSON."""
+        """Return the problem as JSON."""
         title = http.HTTPStatus(self.status).phrase
         told = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
         return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def too_large(what: str, given: int, most: int, option: str) -> Problem:
-    """A request beyond a limit."""
-    return Problem(413, f"{what} is {given:,}, but {most:,} is the most here; the service's option is {option}.")
+def too_large(what: str, given: int, most: int, option: str | None = None) -> Problem:
+    """Return the problem of a request beyond a limit; `option` is the option of the service that raises it."""
+    way_out = "send less at a time" if option is None else f"ask for less, or start the service with a larger {option}"
+    return Problem(413, f"{what} is {given:,}, but the limit is {most:,}; {way_out}.")
 
 
-def problem_of(error: BaseException) -> Problem | None:  # noqa: C901, PLR0911 - one for each kind
-    """What an error of the library becomes; None if it is one of the program."""
+def problem_of(error: BaseException) -> Problem | None:  # noqa: C901, PLR0911 - one return per kind
+    """Return the problem for an error of the library; None if the error is unexpected."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, msgspec.ValidationError):
-        return Problem(422, f"the body does not fit: {error}.")
+        return Problem(422, f"the body does not match the schema: {error}.")
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
-        return Problem(400, f"the body is no JSON: {error}.")
+        return Problem(400, f"the body is not valid JSON: {error}.")
     if isinstance(error, EmptyError | FileExistsError):
         return Problem(409, _sentence(error))
     if isinstance(error, DamagedRowError):

@@ -1,4 +1,4 @@
-"""Reading: items, users, generations and figures, from rows and from what is in memory."""
+"""Reading: lists and looks up items, users and generations, and reports statistics."""
 
 import datetime
 import math
@@ -14,21 +14,21 @@ from tessella.recommend.columns import Boolean, Category, Column, Date, Number, 
 from tessella.recommend.edition import Edition
 from tessella.serve import messages
 from tessella.serve.answering import Threads
-from tessella.serve.calls import Answer, Call, answer, id_in, id_out, ids_in, ids_out
+from tessella.serve.calls import Answer, Call, answer, id_in, id_out, ids_in, ids_out, item_kind, user_kind
 from tessella.serve.counters import STEP, Counters
 from tessella.serve.messages import GenerationInfo
 from tessella.serve.problems import Problem, too_large
 from tessella.serve.settings import Settings
 from tessella.store import EmptyError, Generation, Model, Store
 
-TOP = 20  # values of a column that are listed
-MOST_LISTED = 1_000
+TOP = 20  # most frequent values of a column that are listed
+MOST_LISTED = 1_000  # items or users per page
 _LARGEST_SAMPLE = 2_000
 _BINS = 20
 
 
 class Reading:
-    """Answers about what there is."""
+    """Answers requests that only read the store."""
 
     def __init__(self, store: Store, settings: Settings, threads: Threads, counters: Counters) -> None:
         self._store, self._settings, self._threads, self._counters = store, settings, threads, counters
@@ -36,7 +36,7 @@ class Reading:
         self._described: dict[str, tuple[Edition, Any]] = {}
 
     async def items(self, call: Call) -> Answer:
-        """GET /v1/items."""
+        """Handle GET /v1/items."""
         return await self._threads.run(call, lambda: self._items(call))
 
     def _items(self, call: Call) -> Answer:
@@ -45,9 +45,9 @@ class Reading:
         limit = call.number("limit", 50, 1, MOST_LISTED)
         after = call.number("after", -1, -1, 2**62)
         if listed is not None:
-            asked = ids_in([one for one in listed.split(",") if one], _item_kind(model))
+            asked = ids_in([one for one in listed.split(",") if one], item_kind(model))
             if len(asked) > MOST_LISTED:
-                raise too_large("the number of ids", len(asked), MOST_LISTED, "none")
+                raise too_large("the number of ids", len(asked), MOST_LISTED)
             found, following = self._store.items(asked, generation=model.name), None
         else:
             query = call.query.get("query") or None
@@ -57,12 +57,12 @@ class Reading:
         return answer(messages.Items(model.name, model.version, items, following), model.name, model.version)
 
     async def item(self, call: Call) -> Answer:
-        """GET /v1/items/{id}."""
+        """Handle GET /v1/items/{id}."""
         return await self._threads.run(call, lambda: self._item(call))
 
     def _item(self, call: Call) -> Answer:
         model = self._store.model(call.query.get("generation"))
-        item = id_in(call.params["id"], _item_kind(model))
+        item = id_in(call.params["id"], item_kind(model))
         found = self._store.items([item], generation=model.name)
         if not found:
             raise KeyError(f"there is no item with id {item!r}.")
@@ -79,7 +79,7 @@ class Reading:
         return answer(made, model.name, model.version)
 
     async def users(self, call: Call) -> Answer:
-        """GET /v1/users."""
+        """Handle GET /v1/users."""
         return await self._threads.run(call, lambda: self._users(call))
 
     def _users(self, call: Call) -> Answer:
@@ -93,14 +93,13 @@ class Reading:
         return answer(messages.Users(model.name, model.version, listed, following), model.name, model.version)
 
     async def user(self, call: Call) -> Answer:
-        """GET /v1/users/{id}."""
+        """Handle GET /v1/users/{id}."""
         return await self._threads.run(call, lambda: self._user(call))
 
     def _user(self, call: Call) -> Answer:
         model = self._store.model(call.query.get("generation"))
         edition = None if model.held is None else model.held._edition
-        users = None if edition is None else edition.users
-        user = id_in(call.params["id"], None if users is None else users.ids.dtype.kind)
+        user = id_in(call.params["id"], user_kind(model))
         found = self._store.users([user], generation=model.name)
         if not found:
             raise KeyError(f"there is no user with id {user!r}.")
@@ -128,13 +127,13 @@ class Reading:
         return answer(made, model.name, model.version)
 
     async def generations(self, call: Call) -> Answer:
-        """GET /v1/generations."""
+        """Handle GET /v1/generations."""
         found = await self._threads.run(call, self._store.generations)
         live = next((one.name for one in found if one.live), None)
         return answer(messages.Generations(live, self._store.version, [info(one) for one in found]))
 
     async def stats(self, call: Call) -> Answer:
-        """GET /v1/stats."""
+        """Handle GET /v1/stats."""
         return await self._threads.run(call, lambda: self._stats(call))
 
     def _stats(self, call: Call) -> Answer:
@@ -180,7 +179,7 @@ class Reading:
         return answer(made, made.generation, made.version)
 
     def _about(self, model: Model, edition: Edition) -> tuple[list[messages.Column], list[messages.SignalInfo]]:
-        """Attributes and signals, looked at once for each edition."""
+        """Describe the attributes and signals; attributes are summarised once per edition."""
         known = self._described.get(model.name)
         if known is not None and known[0].attributes is edition.attributes and known[0].signals is edition.signals:
             columns = known[1]
@@ -191,7 +190,7 @@ class Reading:
         return columns, _signals(edition)
 
     async def scored(self, call: Call) -> Answer:
-        """GET /v1/scored."""
+        """Handle GET /v1/scored."""
         return await self._threads.run(call, lambda: self._scored(call))
 
     def _scored(self, call: Call) -> Answer:
@@ -201,7 +200,7 @@ class Reading:
         recommender = model.recommender
         users = recommender._edition.users
         if users is None or users.factors is None or not len(users):
-            raise Problem(409, f"generation {model.name!r} has no users with factors to take a sample of.")
+            raise Problem(409, f"generation {model.name!r} has no users with factors to sample.")
         rows = np.linspace(0, len(users) - 1, min(sample, len(users)), dtype=np.int64)
         counts: list[NDArray[np.int64]] = []
         for first in range(0, len(rows), 64):
@@ -211,7 +210,7 @@ class Reading:
         scored = np.concatenate(counts)
         n_items = recommender._edition.version.n_live
         edges = np.linspace(0, max(1, n_items), _BINS + 1)
-        if scored.max() < n_items / _BINS:  # most was never looked at: a closer look at the rest
+        if scored.max() < n_items / _BINS:  # every count would fall in the first bin: zoom in
             edges = np.linspace(0, max(1, int(scored.max())), _BINS + 1)
         made = messages.Scored(
             model.name,
@@ -226,17 +225,13 @@ class Reading:
         return answer(made, model.name, made.version)
 
     async def traffic(self, call: Call) -> Answer:
-        """GET /v1/traffic."""
+        """Handle GET /v1/traffic."""
         minutes = call.number("minutes", 10, 1, 30)
         return answer(messages.Traffic(STEP, time.time(), self._counters.traffic(minutes)))
 
 
-def _item_kind(model: Model) -> str | None:
-    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
-
-
 def info(one: Generation) -> GenerationInfo:
-    """A generation as it travels."""
+    """Convert a generation for JSON."""
     published = None if one.published is None else _time(one.published)
     return GenerationInfo(
         one.name, one.live, True, one.n_items, one.n_users, one.n_factors, one.version, _time(one.created), published
@@ -248,7 +243,7 @@ def _time(seconds: float) -> str:
 
 
 def _column(name: str, column: Column) -> messages.Column:
-    """What filter chips need to know of a column."""
+    """Summarise a column: its range, or its most frequent values."""
     n_missing = 0 if column.present is None else int(np.count_nonzero(~column.present))
     top: list[messages.Count] = []
     low: Any = None
@@ -276,7 +271,7 @@ def _column(name: str, column: Column) -> messages.Column:
 
 
 def _signals(edition: Edition) -> list[messages.SignalInfo]:
-    """Ranges of signals, for sliders."""
+    """Return the range, mean and half-life of each signal."""
     signals = edition.signals
     if signals is None or not len(signals):
         return []

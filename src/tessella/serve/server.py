@@ -1,4 +1,4 @@
-"""Server: the process that answers, or several of them around one that writes."""
+"""Server: runs the service in one process, or in several workers beside one writer process."""
 
 import asyncio
 import contextlib
@@ -30,15 +30,15 @@ from tessella.serve.settings import Settings
 from tessella.serve.writing import Writing
 from tessella.store import Store
 
-GRACE = 30  # seconds for requests under way, once the service is to end
-_LOOK_EVERY = 0.5  # at workers, in seconds
-_LIMIT = 2**31
+GRACE = 30  # seconds that a shutdown waits for requests in flight
+_LOOK_EVERY = 0.5  # seconds between two checks of the workers
+_LIMIT = 2**31  # bytes of a message between worker and writer
 _Encode = msgspec.msgpack.Encoder()
 Told = Callable[[str], None]
 
 
 def run(path: Path, settings: Settings, told: Told = lambda _: None) -> None:
-    """Serve a store until a signal ends it; what was accepted is finished first.
+    """Serve a store until a signal stops the service; accepted requests are finished first.
 
     Parameters
     ----------
@@ -47,16 +47,14 @@ def run(path: Path, settings: Settings, told: Told = lambda _: None) -> None:
     settings : Settings
         Address, limits, tokens, workers.
     told : callable
-        Is told the address, once there is an answer there.
+        Called with the address once the service listens there.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listening = socket.create_server((settings.host.strip("[]"), settings.port), family=family, backlog=2048)
     except OSError as error:
         reason = str(error.strerror or error).lower()
-        raise OSError(
-            f"{settings.host}:{settings.port} cannot be listened at: {reason}; take another --port."
-        ) from None
+        raise OSError(f"cannot listen on {settings.host}:{settings.port}: {reason}; choose another --port.") from None
     port = listening.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if family == socket.AF_INET6 else settings.host}:{port}"
     with tempfile.TemporaryDirectory(prefix="tessella-") as folder, listening:
@@ -70,7 +68,7 @@ def run(path: Path, settings: Settings, told: Told = lambda _: None) -> None:
 
 
 def _opened(path: Path, settings: Settings) -> Store:
-    """The store, for writing if the service is writable."""
+    """Open the store, for writing if the service is writable."""
     if settings.writable:
         return Store.open(path, risk_power_loss=settings.risk_power_loss, keep=settings.keep)
     store = Store.open(path, read_only=True, mmap=True)
@@ -79,7 +77,7 @@ def _opened(path: Path, settings: Settings) -> Store:
 
 
 def config(service: Any) -> uvicorn.Config:
-    """How uvicorn runs an application here."""
+    """Return the uvicorn configuration for an application."""
     return uvicorn.Config(
         service,
         loop="uvloop",
@@ -98,7 +96,7 @@ def config(service: Any) -> uvicorn.Config:
 def _serve(service: Any, listening: socket.socket) -> None:
     with contextlib.suppress(
         KeyboardInterrupt, SystemExit
-    ):  # uvicorn has ended gracefully, and raises the signal again
+    ):  # uvicorn raises the signal again after a graceful shutdown
         uvicorn.Server(config(service)).run(sockets=[listening])
 
 
@@ -106,7 +104,7 @@ def _serve(service: Any, listening: socket.socket) -> None:
 
 
 class _Supervisor:
-    """Starts workers, starts those again that died, and writes for all of them."""
+    """Starts the workers, restarts those that die, and writes for all of them."""
 
     def __init__(self, path: Path, settings: Settings, listening: socket.socket, folder: Path) -> None:
         self._path, self._settings, self._listening, self._folder = path, settings, listening, folder
@@ -115,7 +113,7 @@ class _Supervisor:
         self._handlers: dict[str, Handler] = {}
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Until a signal comes."""
+        """Supervise the workers until a signal arrives."""
         ending = asyncio.Event()
         loop = asyncio.get_running_loop()
         for one in (signal.SIGINT, signal.SIGTERM):
@@ -134,10 +132,10 @@ class _Supervisor:
 
     @contextlib.asynccontextmanager
     async def _writer(self) -> AsyncIterator[None]:
-        """Make changes for workers, as long as the block lasts."""
+        """Apply changes from the workers while the context is open."""
         with _opened(self._path, self._settings) as store:
             if store.live is not None:
-                store.snapshot()  # which workers share
+                store.snapshot()  # the workers share its memory
             threads = Threads(self._settings.max_waiting)
             writing = Writing(store, self._settings, threads)
             self._handlers = {route.name: getattr(writing, route.name) for route in ROUTES if route.writes}
@@ -152,11 +150,11 @@ class _Supervisor:
     def _start_again(self, ending: asyncio.Event) -> None:
         for number, process in list(self._processes.items()):
             if not process.is_alive() and not ending.is_set():
-                warnings.warn(f"worker {number} ended with {process.exitcode}; it is started again.", stacklevel=1)
+                warnings.warn(f"worker {number} exited with code {process.exitcode} and is restarted.", stacklevel=1)
                 self._start(number)
 
     async def _end(self) -> None:
-        """Let workers finish what they accepted."""
+        """Stop the workers after they finish accepted requests."""
         for process in self._processes.values():
             process.terminate()
         until = time.monotonic() + GRACE + 5
@@ -172,7 +170,7 @@ class _Supervisor:
         self._processes[number] = process
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Make the changes that one worker sends."""
+        """Apply the changes that one worker sends."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 name, *parts, left = msgspec.msgpack.decode(await _read(reader))
@@ -180,7 +178,7 @@ class _Supervisor:
                 call.deadline = time.monotonic() + left
                 try:
                     made = await self._handlers[name](call)
-                except Exception as error:  # noqa: BLE001 - the worker is told
+                except Exception as error:  # noqa: BLE001 - sent back to the worker
                     made = as_answer(error)
                 _write(writer, (made.body, made.status, made.content_type, made.headers))
                 await writer.drain()
@@ -197,14 +195,14 @@ def _write(writer: asyncio.StreamWriter, message: Any) -> None:
 
 
 class _Forwarding:
-    """Sends changes from a worker to the process that writes, by a socket of this machine."""
+    """Sends changes from a worker to the writer process over a Unix socket."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def forward(self, name: str, call: Call) -> Answer:
-        """The answer of the function with that name, over there."""
+        """Run the named handler in the writer process and return its answer."""
         try:
             reader, writer = (
                 self._free.pop() if self._free else await asyncio.open_unix_connection(self._path, limit=_LIMIT)
@@ -222,19 +220,21 @@ class _Forwarding:
             _write(writer, (name, *parts, left))
             body, status, kind, headers = msgspec.msgpack.decode(await _read(reader))
         except (OSError, asyncio.IncompleteReadError):
-            raise Problem(503, "the process that writes is not there.", {"Retry-After": "1"}) from None
+            raise Problem(
+                503, "the writer process is not running; try again in a second.", {"Retry-After": "1"}
+            ) from None
         self._free.append((reader, writer))
         return Answer(body, status, kind, tuple((name, value) for name, value in headers))
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close idle connections."""
         for _, writer in self._free:
             writer.close()
 
 
 def _work(path: Path, settings: Settings, listening: socket.socket, folder: Path, number: int, parent: int) -> None:
-    """One worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
+    """Run one worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     store = Store.open(path, read_only=True, mmap=True)
     store.start_following()
@@ -250,7 +250,7 @@ def _work(path: Path, settings: Settings, listening: socket.socket, folder: Path
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent was killed."""
+    """Stop this process if the parent dies."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

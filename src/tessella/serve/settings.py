@@ -1,4 +1,4 @@
-"""Settings: what a service allows, and the tokens that it asks for."""
+"""Settings: the limits of a service and its tokens."""
 
 import hmac
 import ipaddress
@@ -11,44 +11,42 @@ from pathlib import Path
 from tessella import _checks
 
 READ, WRITE = "TESSELLA_READ_TOKEN", "TESSELLA_WRITE_TOKEN"
-SHORTEST = 16  # characters of a token
+SHORTEST = 16  # characters that a token must have
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The token that reads and the one that writes; never printed."""
+    """The read token and the write token; `repr` hides both."""
 
     read: str | None = field(default=None, repr=False)
     write: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, file: Path | None) -> "Tokens":
-        """Those in a file, or in the environment."""
+        """Read the tokens from the environment and from a file, which takes precedence."""
         found = {"read": os.environ.get(READ), "write": os.environ.get(WRITE)}
         if file is not None:
             if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-                warnings.warn(f"{file} can be read by others than its owner; use: chmod 600 {file}", stacklevel=2)
+                warnings.warn(f"{file} is readable by users other than its owner; run: chmod 600 {file}", stacklevel=2)
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 if not line.strip() or line.lstrip().startswith("#"):
                     continue
                 name, equals, token = (part.strip() for part in line.partition("="))
                 if name not in found or not equals:
-                    raise ValueError(f"{file} has no token in line {number}; lines are like: read = TOKEN")
+                    raise ValueError(f"{file} has no token in line {number}; write lines such as: read = TOKEN")
                 found[name] = token
         for name, value in found.items():
             if value is not None and len(value) < SHORTEST:
-                raise ValueError(
-                    f"the token that {name}s has {len(value)} characters, but must have {SHORTEST} or more."
-                )
+                raise ValueError(f"the {name} token has {len(value)} characters, but must have at least {SHORTEST}.")
         return cls(found["read"] or None, found["write"] or None)
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether any token is set."""
         return self.read is not None or self.write is not None
 
     def may(self, given: bytes | None, *, write: bool) -> bool:
-        """Whether a token lets a request read, or write. Takes the same time for any wrong one."""
+        """Return whether a token allows a read or a write, in a time that does not depend on how wrong it is."""
         wanted = [self.write] if write else [self.write, self.read]
         if not self.any:
             return True
@@ -61,18 +59,18 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service answers.
+    """Settings of a service.
 
     Attributes
     ----------
     writable : bool
-        Whether it takes changes.
+        Whether the service accepts changes.
     max_body, max_batch, max_k, max_filter, max_waiting : int
-        Limits of a request: bytes, users, answers, ids in filters, and batches that may wait for a thread.
+        Limits: bytes of a body, users of a batch, k, ids and values in filters, and batches waiting for a thread.
     timeout : float
-        Seconds for a request.
+        Seconds that a request may take.
     workers : int
-        Processes that answer.
+        Number of worker processes.
     """
 
     host: str = "127.0.0.1"
@@ -86,7 +84,7 @@ class Settings:
     max_waiting: int = 64
     timeout: float = 10.0
     workers: int = 1
-    access_log: str | None = None  # a file; "-" is standard output, None is no log
+    access_log: str | None = None  # a file, "-" for standard output, or None for no log
     risk_power_loss: bool = False
     keep: int = 3
 
@@ -97,13 +95,13 @@ class Settings:
             raise ValueError(f"timeout is {self.timeout}, but must be above 0.")
         if not is_loopback(self.host) and (self.tokens.read is None or self.tokens.write is None):
             raise ValueError(
-                f"{self.host} can be reached by others, so tokens are needed, one that reads and one that writes: pass "
+                f"other machines can reach {self.host}, so the service needs a read token and a write token: pass "
                 f"--tokens FILE, or set {READ} and {WRITE}."
             )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is only this machine's."""
+    """Return whether a host name or address is a loopback address."""
     if host == "localhost":
         return True
     try:

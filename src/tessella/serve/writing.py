@@ -1,4 +1,4 @@
-"""Writing: changes of a store by requests. Those that wait together share one wait for the disk."""
+"""Writing: applies changes from requests to the store. Changes that wait together share one commit."""
 
 import asyncio
 import json
@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import UNSET
+from numpy.typing import NDArray
 
 from tessella import _checks
 from tessella.serve import messages
 from tessella.serve.answering import Threads, arrow_table
-from tessella.serve.calls import ARROW, Answer, Call, answer, id_in, ids_in
+from tessella.serve.calls import ARROW, Answer, Call, answer, id_in, ids_in, item_kind, user_kind
 from tessella.serve.messages import (
     Changed,
     Ids,
@@ -26,25 +27,25 @@ from tessella.serve.messages import (
 )
 from tessella.serve.problems import Problem, too_large
 from tessella.serve.settings import Settings
-from tessella.store import Change, EmptyError, ItemInput, Model, Store, UserInput
+from tessella.store import Change, EmptyError, ItemInput, Store, UserInput
 
-MOST_WAITING = 1_000  # changes
-MOST_ROWS = 10_000  # in one change
-SNAPSHOT_EVERY = 300.0  # seconds
+MOST_WAITING = 1_000  # changes in the queue
+MOST_ROWS = 10_000  # rows of one change
+SNAPSHOT_EVERY = 300.0  # seconds between two snapshots
 Made = TypeVar("Made")
 
 
 class Writing:
-    """Takes changes from requests and makes them, several with one commit.
+    """Applies changes from requests, several in one commit.
 
     Parameters
     ----------
     store : Store
-        Open for writing.
+        The store, open for writing.
     settings : Settings
-        Limits.
+        The limits.
     threads : Threads
-        Where publishing runs, which may take long.
+        Run slow work such as publishing.
     """
 
     def __init__(self, store: Store, settings: Settings, threads: Threads) -> None:
@@ -60,7 +61,7 @@ class Writing:
         self._keeper.start()
 
     async def _apply(self, call: Call, change: Change) -> int:
-        """The version after a change, once it is on the disk."""
+        """Queue a change and return the store's version once it is on disk."""
         call.check_time()
         if len(self._waiting) >= MOST_WAITING:
             raise Problem(429, "too many changes are waiting; try again in a second.", {"Retry-After": "1"})
@@ -83,7 +84,7 @@ class Writing:
                 some, self._waiting = self._waiting, []
             try:
                 outcomes: list[int | Exception] = self._store.apply([change for change, _ in some])
-            except Exception as error:  # noqa: BLE001 - every one of them is told
+            except Exception as error:  # noqa: BLE001 - passed on to every change of the batch
                 outcomes = [error] * len(some)
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(_tell, [done for _, done in some], outcomes)
@@ -93,7 +94,7 @@ class Writing:
             self._store.snapshot()
 
     def close(self) -> None:
-        """Make what was accepted, and take no more."""
+        """Apply the accepted changes, then stop."""
         with self._more:
             self._ending = True
             self._more.notify()
@@ -104,12 +105,12 @@ class Writing:
     # Items
 
     async def put_items(self, call: Call) -> Answer:
-        """PUT /v1/items."""
+        """Handle PUT /v1/items."""
         told = self._items_from_arrow(call) if call.content_type == ARROW else call.read(PutItems)
         return await self._put_items(call, told.items, told.generation)
 
     async def put_item(self, call: Call) -> Answer:
-        """PUT /v1/items/{id}."""
+        """Handle PUT /v1/items/{id}."""
         told = call.read(ItemBody)
         one = ItemOne(
             call.params["id"], told.factors, told.like, told.liked_by, told.attributes, told.signals, told.payload
@@ -119,18 +120,20 @@ class Writing:
     async def _put_items(self, call: Call, told: list[ItemOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        kind = _kind(model)
+        kind = item_kind(model)
         made = []
         for one in told:
             ways = [one.factors is not None, one.like is not None, one.liked_by is not None]
             if sum(ways) > 1:
-                raise Problem(422, f"item {one.id!r} has more than one of factors, like and liked_by.")
+                raise Problem(
+                    422, f"item {one.id!r} has more than one of factors, like and liked_by; pass one of them."
+                )
             factors: Any = one.factors
             if one.like is not None:
                 held = model.recommender._edition
                 ids = ids_in(one.like, kind)
                 if not ids:
-                    raise Problem(422, f"item {one.id!r} is to be like no item.")
+                    raise Problem(422, f"item {one.id!r} has an empty like; name at least one item.")
                 factors = held.item_vectors(_checks.ids(ids, None, unique=False, name="like")).mean(axis=0)
             if one.liked_by is not None:
                 recommender = model.recommender
@@ -138,26 +141,24 @@ class Writing:
                 factors = recommender.fold_in_item(ids_in(one.liked_by, users.ids.dtype.kind))
             input_ = ItemInput(id_in(one.id, kind), factors, one.attributes, one.signals)
             made.append(input_ if one.payload is UNSET else input_._replace(payload=one.payload))
-        there = len(self._there(model, [one.id for one in made]))
+        items = None if model.held is None else model.held._edition.version
+        there = 0 if items is None else _count_found([one.id for one in made], items.find, texts=items.text_ids)
         version = await self._apply(call, Change(items=made, generation=model.name))
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
 
-    def _there(self, model: Model, ids: list[Any]) -> list[Any]:
-        return [one for one in ids if model.held is not None and _checks.may_be_id(one) and one in model.held.index]
-
     async def delete_items(self, call: Call) -> Answer:
-        """DELETE /v1/items."""
+        """Handle DELETE /v1/items."""
         told = call.read(Ids)
         return await self._delete(call, "items", told.ids, told.generation)
 
     async def delete_item(self, call: Call) -> Answer:
-        """DELETE /v1/items/{id}."""
+        """Handle DELETE /v1/items/{id}."""
         return await self._delete(call, "items", [call.params["id"]], call.query.get("generation"))
 
     async def _delete(self, call: Call, what: str, given: list[Any], generation: str | None) -> Answer:
         self._check_rows(len(given))
         model = self._store.model(generation)
-        ids = ids_in(given, _kind(model) if what == "items" else _user_kind(model))
+        ids = ids_in(given, item_kind(model) if what == "items" else user_kind(model))
         change = Change(remove_items=ids, generation=model.name)
         if what == "users":
             change = Change(remove_users=ids, generation=model.name)
@@ -166,17 +167,17 @@ class Writing:
 
     def _check_rows(self, n: int) -> None:
         if n > MOST_ROWS:
-            raise too_large("the number of rows", n, MOST_ROWS, "none")
+            raise too_large("the number of rows", n, MOST_ROWS)
 
     # Users
 
     async def put_users(self, call: Call) -> Answer:
-        """PUT /v1/users."""
+        """Handle PUT /v1/users."""
         told = self._users_from_arrow(call) if call.content_type == ARROW else call.read(PutUsers)
         return await self._put_users(call, told.users, told.generation)
 
     async def put_user(self, call: Call) -> Answer:
-        """PUT /v1/users/{id}."""
+        """Handle PUT /v1/users/{id}."""
         told = call.read(UserBody)
         one = UserOne(call.params["id"], told.factors, told.liked, told.seen, told.weights)
         return await self._put_users(call, [one], told.generation)
@@ -184,7 +185,7 @@ class Writing:
     async def _put_users(self, call: Call, told: list[UserOne], generation: str | None) -> Answer:
         self._check_rows(len(told))
         model = self._store.model(generation)
-        items, users = _kind(model), _user_kind(model)
+        items, users = item_kind(model), user_kind(model)
         made = []
         for one in told:
             factors: Any = one.factors
@@ -196,26 +197,24 @@ class Writing:
             made.append(UserInput(id_in(one.id, users), factors, seen, one.weights))
         known = None if model.held is None else model.held._edition.users
         there = 0
-        if known is not None and made:
-            texts = known.ids.dtype.kind == "U"
-            same = [one.id for one in made if isinstance(one.id, str) == texts and _checks.may_be_id(one.id)]
-            there = int(np.count_nonzero(known.find(np.array(same)) >= 0)) if same and len(known) else 0
+        if known is not None and len(known):
+            there = _count_found([one.id for one in made], known.find, texts=known.ids.dtype.kind == "U")
         version = await self._apply(call, Change(users=made, generation=model.name))
         return answer(Changed(model.name, version, added=len(made) - there, updated=there), model.name, version)
 
     async def delete_users(self, call: Call) -> Answer:
-        """DELETE /v1/users."""
+        """Handle DELETE /v1/users."""
         told = call.read(Ids)
         return await self._delete(call, "users", told.ids, told.generation)
 
     async def delete_user(self, call: Call) -> Answer:
-        """DELETE /v1/users/{id}."""
+        """Handle DELETE /v1/users/{id}."""
         return await self._delete(call, "users", [call.params["id"]], call.query.get("generation"))
 
     # Generations
 
     async def make_generation(self, call: Call) -> Answer:
-        """PUT /v1/generations/{name}."""
+        """Handle PUT /v1/generations/{name}."""
         told = call.read(NewGeneration)
         return await self._of_store(
             call,
@@ -229,15 +228,15 @@ class Writing:
         )
 
     async def publish(self, call: Call) -> Answer:
-        """POST /v1/generations/{name}/publish."""
+        """Handle POST /v1/generations/{name}/publish."""
         return await self._of_store(call, lambda: self._store.publish(name=call.params["name"]))
 
     async def rollback(self, call: Call) -> Answer:
-        """POST /v1/rollback."""
+        """Handle POST /v1/rollback."""
         return await self._of_store(call, self._store.rollback)
 
     async def drop(self, call: Call) -> Answer:
-        """DELETE /v1/generations/{name}."""
+        """Handle DELETE /v1/generations/{name}."""
 
         def work() -> None:
             if call.params["name"] == self._store.live:
@@ -254,7 +253,7 @@ class Writing:
     # Arrow
 
     def _items_from_arrow(self, call: Call) -> PutItems:
-        """Columns id, factors, attributes, signals, payload; structs, or JSON texts."""
+        """Read columns id, factors, attributes, signals and payload; the last three hold structs or JSON."""
         table = arrow_table(call.body)
         generation = (table.schema.metadata or {}).get(b"generation")
         allowed = {"id", "factors", "attributes", "signals", "payload"}
@@ -272,7 +271,9 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
     unknown = next((name for name in table.column_names if name not in allowed), None)
     if unknown is not None or "id" not in table.column_names:
         wrong = "no column 'id'" if unknown is None else f"a column {unknown!r}"
-        raise Problem(422, f"the table has {wrong}, but its columns are {', '.join(sorted(allowed))}.")
+        raise Problem(
+            422, f"the table has {wrong}; its columns may be {', '.join(sorted(allowed))}, and 'id' is required."
+        )
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:
         for name in ("attributes", "signals", "payload"):
@@ -280,26 +281,23 @@ def _rows(table: Any, allowed: set[str]) -> list[dict[str, Any]]:
                 try:
                     row[name] = json.loads(row[name])
                 except ValueError as error:
-                    raise Problem(422, f"{name} of {row['id']!r} is no JSON: {error}.") from None
+                    raise Problem(422, f"{name} of {row['id']!r} is not valid JSON: {error}.") from None
         if row.get("payload", UNSET) is None:
             del row["payload"]
     return rows
 
 
+def _count_found(ids: list[Any], find: Callable[[NDArray[Any]], NDArray[np.int64]], *, texts: bool) -> int:
+    """Count the ids that exist already; those of another type, which the store will refuse, do not."""
+    same = [one for one in ids if isinstance(one, str) == texts and _checks.may_be_id(one)]
+    return int(np.count_nonzero(find(np.array(same)) >= 0)) if same else 0
+
+
 def _tell(futures: list["asyncio.Future[int]"], outcomes: list[int | Exception]) -> None:
     for done, outcome in zip(futures, outcomes, strict=True):
-        if done.done():  # whoever asked has gone
+        if done.done():  # the client has disconnected
             continue
         if isinstance(outcome, Exception):
             done.set_exception(outcome)
         else:
             done.set_result(outcome)
-
-
-def _kind(model: Model) -> str | None:
-    return None if model.held is None else ("U" if model.held._edition.version.text_ids else "i")
-
-
-def _user_kind(model: Model) -> str | None:
-    users = None if model.held is None else model.held._edition.users
-    return None if users is None else users.ids.dtype.kind

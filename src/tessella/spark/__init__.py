@@ -1,16 +1,16 @@
-"""Spark: the top k for all users of a cluster, in the shape of `ALSModel.recommendForAllUsers`.
+"""Spark: recommends to all users on a cluster, in the format of `ALSModel.recommendForAllUsers`.
 
-An extra, for PySpark 4: ``pip install 'tessella[spark]'``, on the driver and on every executor.
+Needs PySpark 4 on the driver and on every executor: ``pip install 'tessella[spark]'``.
 """
 
 try:
     import pyarrow  # noqa: F401
     import pyspark.sql
 except ImportError:
-    raise ImportError("tessella.spark needs pyspark; get it with: pip install 'tessella[spark]'") from None
+    raise ImportError("tessella.spark needs pyspark; install it with: pip install 'tessella[spark]'") from None
 if not hasattr(pyspark.sql.DataFrame, "toArrow"):
     raise ImportError(
-        f"tessella.spark needs PySpark 4, but this is {pyspark.__version__}; get it with: pip install 'tessella[spark]'"
+        f"tessella.spark needs PySpark 4, but {pyspark.__version__} is installed; run: pip install 'tessella[spark]'"
     )
 
 from tessella.spark.all_users import recommend_all

@@ -1,4 +1,4 @@
-"""All users: the top k for every one of them, by a job of Spark."""
+"""All users: finds the top k for every user in a Spark job."""
 
 import os
 import warnings
@@ -38,57 +38,56 @@ def recommend_all(
     threads: int = 1,
     **options: Any,
 ) -> DataFrame:
-    """Recommend to all users of a cluster: what `ALSModel.recommendForAllUsers` gives, in its shape.
+    """Recommend to all users on a cluster; the result has the format of `ALSModel.recommendForAllUsers`.
 
-    The index is built at the call, once, and shipped to executors. Users are answered when the DataFrame that is
-    returned is used, as they stream through; it is as lazy as any other.
+    The call builds the index once and ships it to the executors. The returned DataFrame is lazy: users are searched
+    for when it is used.
 
     Parameters
     ----------
     user_factors : DataFrame, or path
-        A row for each user: an id, which is a whole number or a string, and a vector, which is an array of numbers or
-        an ML vector. Or the path of a saved `Recommender`, for all users it holds.
+        One row per user: an id, which is an integer or a string, and a vector, which is an array of numbers or an ML
+        vector. Or the path of a saved `Recommender`, to recommend to all its users.
     item_factors : DataFrame, default None
-        A row for each item, alike. None with a saved `Recommender`.
+        One row per item, in the same form. None with a saved `Recommender`.
     k : int, default 10
-        How many items to return for each user, at least 1. Lists are shorter where there are fewer.
+        How many items to return for each user, at least 1. Lists are shorter if there are fewer items.
     exclude : DataFrame of pairs of users and items, default None
-        What is no answer, such as what a user has seen. Ids that are not there are passed over.
+        Items that must not be recommended to a user, such as those already seen. Unknown ids are ignored.
     exact : bool, default False
-        Whether answers must be the true top k.
+        Whether to return the exact top k.
     target_recall : float, default 0.95
-        The share of the true top k to find, if `exact` is False. Above 5,000 items, the index is tuned for it.
+        The share of the true top k to find, if `exact` is False. With more than 5,000 items, the index is tuned for it.
     item_block_rows : int, default None
-        Index at most so many items together, in as many blocks as it takes, and merge what blocks find for each user.
-        Smaller blocks take less memory of each worker, and more time. None indexes all items together.
+        The largest number of items in one index. More items are split into blocks, and each user's results are merged.
+        Smaller blocks need less memory per worker and take longer. None puts all items in one index.
     certified : bool, default False
-        Whether to add a column "certified": whether the answer is proven to be the true top k.
+        Whether to add a column "certified", which says whether a list is proven to be the true top k.
     user_column, item_column : str, default None
-        The columns of ids, which give their names to those of the result. None is "id", or the only column beside the
-        vectors.
+        The columns of ids; the result uses the same names. None is "id", or the only column beside the vectors.
     features : str, default "features"
-        The column of vectors, of users and items.
+        The column of vectors, in both frames.
     exclude_columns : pair of str, default None
-        The columns of users and items in `exclude`. None is as ids are called in the two frames, or ("user", "item")
-        if they are called the same.
+        The columns of users and items in `exclude`. None uses the names of the id columns, or ("user", "item") if both
+        id columns have the same name.
     build_on : "driver" or "executor", default "driver"
-        Where the index is built. An executor takes longer to begin; the driver then holds no factors, so that it need
-        not have the memory.
+        Where to build the index. Building on an executor takes longer to start, but the driver then holds no factors
+        and needs less memory.
     shared_folder : path, default None
-        A folder that driver and executors reach by the same path, to write the index to and read it from. It stays
-        there, and is found again by later jobs. None ships a copy to every executor with `SparkContext.addFile`.
+        A folder that the driver and all executors reach under the same path. The index is written there, and later
+        jobs reuse it. None ships a copy to every executor with `SparkContext.addFile`.
     threads : int, default 1
-        Threads of each search in a worker. Raise it together with ``spark.task.cpus``.
+        Threads per search in a worker. Raise it together with ``spark.task.cpus``.
     **options
-        With a saved `Recommender`: exclude_seen, where, boosts, now, allow, interests, variety and method, as for
+        For a saved `Recommender` only: exclude_seen, where, boosts, now, allow, interests, variety and method, as for
         `Recommender.recommend`.
 
     Returns
     -------
     recommendations : DataFrame
-        A row for each user: the id, under its name, and "recommendations", an array of structs of an item's id and its
-        "rating", the inner product. Higher ratings come first; among equal ones, the smaller id. The order of rows is
-        Spark's.
+        One row per user: the id, and "recommendations", an array of structs with the id of an item and its "rating",
+        which is the inner product. Ratings descend; among equal ratings, the smaller id comes first. The order of rows
+        is up to Spark.
 
     Examples
     --------
@@ -115,8 +114,8 @@ def recommend_all(
     if isinstance(user_factors, str | os.PathLike):
         if item_factors is not None or item_block_rows is not None or recall != _RECALL or build_on != "driver":
             raise ValueError(
-                "a saved Recommender has its items and its plan in the file; pass no item_factors, target_recall, "
-                "item_block_rows or build_on with its path."
+                "a saved Recommender already holds its items and its plan; pass its path without item_factors, "
+                "target_recall, item_block_rows and build_on."
             )
         return recommended_by(
             user_factors,
@@ -132,7 +131,7 @@ def recommend_all(
             options=options,
         )
     for name in options:
-        known = f"{name} is for a saved Recommender; pass its path, and no DataFrames."
+        known = f"{name} works only with a saved Recommender; pass its path instead of DataFrames."
         raise TypeError(known if name in OPTIONS else f"recommend_all has no option {name!r}.")
     users = Vectors.of(user_factors, "user_factors", user_column, features)
     items = Vectors.of(item_factors, "item_factors", item_column, features)
@@ -150,8 +149,8 @@ def recommend_all(
 
 
 def _look_at(users: Vectors) -> None:
-    """Refuse ids of users that come twice or are missing, and warn if there is nobody."""
-    with described(users.frame.sparkSession, "looks at the ids of users"):
+    """Refuse duplicate or missing user ids, and warn if there are no users."""
+    with described(users.frame.sparkSession, "checks the ids of users"):
         each = users.frame.groupBy(ID).count()
         n, most, whose, missing = each.agg(
             functions.sum("count"),
@@ -160,9 +159,9 @@ def _look_at(users: Vectors) -> None:
             functions.max(functions.isnull(ID)),
         ).first()
     if not n:
-        warnings.warn("user_factors has 0 rows, so there is nobody to recommend to.", UserWarning, stacklevel=3)
+        warnings.warn("user_factors has 0 rows, so there are no users to recommend to.", UserWarning, stacklevel=3)
         return
     if missing:
-        raise ValueError("user_factors has an id that is null, but every row needs one.")
+        raise ValueError("user_factors has a null id, but every row needs an id.")
     if most > 1:
-        raise ValueError(f"user_factors holds id {whose!r} {most:,} times, but must hold it once.")
+        raise ValueError(f"user_factors holds id {whose!r} {most:,} times, but ids must be unique.")

@@ -1,4 +1,4 @@
-"""Spark's own ALS: the factors of its model, under the names of its columns."""
+"""ALS: takes the factors of Spark's own ALS model."""
 
 from typing import Any, NamedTuple
 
@@ -6,25 +6,25 @@ from pyspark.sql import DataFrame
 
 
 class Factors(NamedTuple):
-    """User and item factors, to be passed to `recommend_all`."""
+    """User and item factors, the first two arguments of `recommend_all`."""
 
     user_factors: DataFrame
     item_factors: DataFrame
 
 
 def from_als(model: Any) -> Factors:
-    """The factors of Spark's ALS, so that `recommend_all` answers as `model.recommendForAllUsers` does.
+    """Return the factors of a Spark ALS model, for `recommend_all` in place of `model.recommendForAllUsers`.
 
     Parameters
     ----------
     model : pyspark.ml.recommendation.ALSModel
-        What ``ALS.fit`` returned, or ``ALSModel.load``.
+        The model that ``ALS.fit`` or ``ALSModel.load`` returned.
 
     Returns
     -------
     factors : Factors
-        Two DataFrames. Their id columns are named as the model's ``userCol`` and ``itemCol``, and so are the columns of
-        what `recommend_all` gives for them.
+        Two DataFrames. Their id columns have the names of the model's ``userCol`` and ``itemCol``; the result of
+        `recommend_all` has them, too.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Arrow: batches of ids and vectors as NumPy's arrays.
+"""Arrow: converts batches of ids and vectors to NumPy arrays.
 
-What is wrong with a value is said by the id beside it: a DataFrame has no row numbers.
+A DataFrame has no row numbers, so error messages name the id in the bad row.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tessella import _checks
+from tessella._norms import squared_norms
+from tessella._numbers import LARGEST_NORM, LARGEST_PRODUCT
 from tessella.search.selections import Ids
 
-ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # what columns are called while a job runs
+ID, FEATURES, EXCLUDED = "id", "features", "excluded"  # column names while a job runs
+MISSING = -1  # stands for a missing answer, so it is no id
 
 Items = tuple[NDArray[Any], NDArray[np.float32]]  # ids and factors
 
 
 def id_array(column: Any, name: str) -> NDArray[Any]:
-    """A column of ids: int64, or texts."""
+    """Convert a column of ids to int64 or to strings."""
     refuse_nulls(column, name)
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
@@ -28,24 +31,24 @@ def id_array(column: Any, name: str) -> NDArray[Any]:
 
 
 def refuse_nulls(column: Any, name: str) -> None:
-    """Refuse a column of ids that has none in some row."""
+    """Refuse a column of ids that contains a null."""
     if column.null_count:
-        raise ValueError(f"{name} has an id that is null, but every row needs one.")
+        raise ValueError(f"{name} has a null id, but every row needs an id.")
 
 
 def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None) -> NDArray[np.float32]:
-    """A column of lists of numbers as a matrix with a row for each; float32 is not copied.
+    """Convert a column of lists of numbers to a matrix; float32 is not copied.
 
     Parameters
     ----------
     column : Arrow array of lists
         The vectors.
     ids : Arrow array
-        Whose they are.
+        The ids beside them.
     name : str
-        What sentences call the frame.
+        The name of the frame in error messages.
     n_factors : int, default None
-        How many numbers each must have; None is as many as the first has.
+        How many numbers each vector must have; None takes the length of the first.
     """
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     wanted = n_factors if n_factors is not None else int(lengths[0]) if len(lengths) else 0
@@ -58,11 +61,12 @@ def factor_matrix(column: Any, ids: Any, name: str, n_factors: int | None = None
     with np.errstate(over="ignore"):
         factors = given.astype(np.float32, copy=False)
     _refuse_infinite(factors, given, ids, name)
+    refuse_long(factors, ids, name)
     return factors
 
 
 def _same_lengths(lengths: NDArray[Any], wanted: int, ids: Any, name: str, theirs: str) -> None:
-    """Refuse vectors that are missing, or longer or shorter than others."""
+    """Refuse vectors that are missing or of another length."""
     for row in (np.flatnonzero(lengths < 0), np.flatnonzero(lengths != wanted)):
         if len(row):
             who, found = ids[int(row[0])].as_py(), int(lengths[row[0]])
@@ -82,8 +86,23 @@ def _refuse_infinite(factors: NDArray[np.float32], given: NDArray[Any], ids: Any
     raise ValueError(f"{name} holds {value} in {whose}; factors must be finite.")
 
 
+def refuse_long(factors: NDArray[np.float32], ids: Any, name: str, longest: float | None = None) -> None:
+    """Refuse vectors that are too long for float32, or whose products with an item as long as the longest are."""
+    norms = np.sqrt(squared_norms(factors))
+    if not len(norms):
+        return
+    row = int(np.argmax(norms))
+    found = f"{name} has norm {norms[row]:.3g} in the vector of id {ids[row].as_py()!r}"
+    if norms[row] > LARGEST_NORM:
+        raise ValueError(f"{found}, too large for float32; scale the factors down.")
+    if longest is not None and norms[row] * longest > LARGEST_PRODUCT:
+        raise ValueError(
+            f"{found} and an item {longest:.3g}: their product is too large for float32; scale the factors down."
+        )
+
+
 def in_id_order(batches: Iterable[Any], name: str) -> Items:
-    """All ids and vectors of some batches, by ascending id."""
+    """Return the ids and vectors of all batches, sorted by id."""
     parts: list[Items] = []
     for batch in batches:
         width = parts[0][1].shape[1] if parts else None
@@ -102,6 +121,8 @@ def in_id_order(batches: Iterable[Any], name: str) -> Items:
         factors[place[first : first + len(own)]] = vectors
         first += len(own)
     ids = ids[order]
+    if ids.dtype.kind == "i" and (ids == MISSING).any():
+        raise ValueError(f"{name} holds id {MISSING}, which stands for a missing answer; use another number.")
     again = np.flatnonzero(ids[1:] == ids[:-1])
     if len(again):
         raise ValueError(f"{name} holds id {ids[again[0]].item()!r} more than once.")
@@ -109,7 +130,7 @@ def in_id_order(batches: Iterable[Any], name: str) -> Items:
 
 
 def excluded_ids(batch: Any, *, quiet: bool) -> Ids | None:
-    """What each user of a batch must not be answered with, if it has a column that says so."""
+    """Return the ids to exclude for each user of a batch; None if the batch has no such column."""
     if EXCLUDED not in batch.schema.names:
         return None
     lists = batch.column(EXCLUDED)

@@ -1,4 +1,4 @@
-"""Building: an index of all items, or of each block of them, in files that workers can open."""
+"""Building: builds an index of all items, or one per block of items, in files that workers can open."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from tessella.versions.fingerprint import fingerprint
 NAME = "item_factors"
 _BUILT = pa.schema([("name", pa.string()), ("n_factors", pa.int32()), ("data", pa.binary()), ("problem", pa.string())])
 _BUILT_IN_SPARK = "name string, n_factors int, data binary, problem string"
-_CHUNK = 2**22  # bytes of a file that travel in a row
+_CHUNK = 2**22  # bytes of a file per row
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Recipe:
     threads: int | None
 
     def file(self, items: Items, folder: Path) -> str:
-        """The name of the file in a folder that holds an index of some items; it is built if it is not there."""
+        """Return the name of the index file for some items; build the file if the folder does not have it."""
         ids, factors = items
         how = None if self.target_recall is None else (self.k, self.target_recall)
         name = f"tessella-{fingerprint(__version__, how, ids, factors)}"
@@ -50,7 +50,7 @@ class Recipe:
 
 
 def built_on_driver(items: Vectors, recipe: Recipe, block_rows: int | None, depot: Depot) -> list[Shipped]:
-    """Indexes of blocks of items, of which the driver holds all."""
+    """Build the indexes on the driver, which holds all items."""
     with (
         described(items.frame.sparkSession, "collects the items"),
         _fitting_the_driver(NAME, "pass build_on='executor'"),
@@ -63,7 +63,7 @@ def built_on_driver(items: Vectors, recipe: Recipe, block_rows: int | None, depo
 
 
 def built_on_executors(items: Vectors, recipe: Recipe, block_rows: int | None, depot: Depot) -> list[Shipped]:
-    """Indexes of blocks of items, none of which the driver sees; an executor holds one block at a time."""
+    """Build the indexes on executors, each of which holds one block of items at a time; the driver holds none."""
     frame, spark = items.frame, items.frame.sparkSession
     n_blocks = 1
     if block_rows is not None:
@@ -82,9 +82,9 @@ def built_on_executors(items: Vectors, recipe: Recipe, block_rows: int | None, d
 
 @dataclass(frozen=True)
 class Blocks:
-    """Builds indexes where it is called with batches of items in the order of their ids.
+    """Builds indexes on an executor, from batches of items sorted by id.
 
-    Its rows name the files. Where executors and driver share no folder, they also hold what is in them.
+    The rows it yields name the index files. Without a shared folder, they also carry the contents of the files.
     """
 
     recipe: Recipe
@@ -92,7 +92,7 @@ class Blocks:
     folder: str | None
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The rows, or one that says what is wrong with the items."""
+        """Yield the rows; if the items are bad, end with a row that says why."""
         try:
             with tempfile.TemporaryDirectory() as temporary:
                 for items in in_blocks(batches, self.block_rows):
@@ -113,17 +113,17 @@ class Blocks:
 
 @contextmanager
 def _fitting_the_driver(what: str, way_out: str) -> Iterator[None]:
-    """Spark's refusal to bring much to the driver, in one sentence."""
+    """Turn Spark's error about a result too large for the driver into one sentence."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         if "spark.driver.maxResultSize" not in str(error):
             raise
-        raise ValueError(f"{what} is larger than spark.driver.maxResultSize; raise that, or {way_out}.") from None
+        raise ValueError(f"{what} is larger than spark.driver.maxResultSize; raise that limit, or {way_out}.") from None
 
 
 def in_blocks(batches: Iterable[Any], block_rows: int | None) -> Iterator[Items]:
-    """The items of batches in the order of their ids, at most so many at a time."""
+    """Regroup batches of items sorted by id into blocks of at most `block_rows` items."""
     kept: list[Any] = []
     n, last = 0, None
 
@@ -151,7 +151,7 @@ def _row(**values: Any) -> Any:
 
 
 def _written(rows: Iterable[Any], folder: Path) -> list[str]:
-    """The names of files that executors built; what they sent of them goes to the folder."""
+    """Return the names of the files that executors built, after writing the contents they sent to the folder."""
     widths: dict[str, int] = {}
     with ExitStack() as opened:
         files: dict[str, Any] = {}
@@ -167,6 +167,6 @@ def _written(rows: Iterable[Any], folder: Path) -> list[str]:
         if not widths:
             raise ValueError(f"{NAME} has 0 rows, but at least 1 item is needed.")
         if len(set(widths.values())) > 1:
-            lengths = f"{min(widths.values())} and of {max(widths.values())}"
-            raise ValueError(f"{NAME} has vectors of {lengths} numbers, but all must be as long.")
+            lengths = f"{min(widths.values())} and {max(widths.values())}"
+            raise ValueError(f"{NAME} has vectors of {lengths} numbers, but all must have the same length.")
     return list(widths)

@@ -1,4 +1,4 @@
-"""Files: where indexes lie, and how they get to workers. A file is named after what is in it, so it never changes."""
+"""Files: stores index files and ships them to workers. Files are named by their contents, so they never change."""
 
 import atexit
 import hashlib
@@ -14,19 +14,19 @@ from pyspark.sql import SparkSession
 
 from tessella import _files
 
-_folders: dict[str, str] = {}  # of this process's sessions, by application
+_folders: dict[str, str] = {}  # temporary folders of this process's sessions, by application id
 _process = os.getpid()
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A file that workers can open, on any machine of the cluster."""
+    """A file that workers can open on any machine of the cluster."""
 
     name: str
-    folder: str | None  # one that all machines share; None if Spark brings a copy
+    folder: str | None  # shared by all machines; None if Spark ships a copy
 
     def path(self) -> str:
-        """Where it is for the process that asks."""
+        """Return the path of the file on this machine."""
         if self.folder is None:
             return str(SparkFiles.get(self.name))
         path = Path(self.folder) / self.name
@@ -36,7 +36,7 @@ class Shipped:
 
 
 class Depot:
-    """The folder that the driver writes to, and the way from there to workers."""
+    """The folder that the driver writes index files to, and the way from there to the workers."""
 
     def __init__(self, spark: SparkSession, shared_folder: str | os.PathLike[str] | None) -> None:
         self._context = spark.sparkContext
@@ -44,7 +44,7 @@ class Depot:
         self.folder = Path(self.shared or _own_folder(self._context.applicationId))
 
     def ship(self, name: str) -> Shipped:
-        """Let workers open a file of the folder."""
+        """Make a file of the folder available to workers."""
         if self.shared is None:
             path = str(self.folder / name)
             if not any(added.endswith(f"/{name}") for added in self._context.listFiles):
@@ -52,7 +52,7 @@ class Depot:
         return Shipped(name, self.shared)
 
     def copy(self, path: Path) -> str:
-        """The name of a copy of a file, whatever becomes of the file."""
+        """Copy a file into the folder and return the name of the copy; later changes to the file have no effect."""
         with path.open("rb") as file:
             name = f"tessella-{hashlib.file_digest(file, 'blake2b').hexdigest()[:32]}"
         if not (self.folder / name).exists():
@@ -69,12 +69,12 @@ def _checked(folder: str | os.PathLike[str]) -> str:
 
 
 def _not_shared(what: str) -> FileNotFoundError:
-    wanted = "shared_folder must be one that the driver and all executors have"
-    return FileNotFoundError(f"there is no {what} here; {wanted}, and its files must stay while they are used.")
+    wanted = "the driver and all executors must see the same shared_folder"
+    return FileNotFoundError(f"there is no {what} here; {wanted}, and its files must stay while jobs use them.")
 
 
 def _own_folder(application: str) -> str:
-    """A temporary folder of a session, which goes when the next session asks for one, or the process ends."""
+    """Return the temporary folder of a session; it is removed when the next session needs one or the process ends."""
     for other in set(_folders) - {application}:
         shutil.rmtree(_folders.pop(other), ignore_errors=True)
     if application not in _folders:
@@ -84,5 +84,5 @@ def _own_folder(application: str) -> str:
 
 @atexit.register
 def _remove_folders() -> None:
-    for folder in _folders.values() if os.getpid() == _process else ():  # not at the end of a forked child
+    for folder in _folders.values() if os.getpid() == _process else ():  # not when a forked child exits
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Frames: which columns of a DataFrame hold ids and vectors; what is wrong with them is said before a job runs."""
+"""Frames: finds the columns of ids and vectors in a DataFrame, and checks them before a job runs."""
 
 import importlib
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from tessella.spark.arrow import EXCLUDED, FEATURES, ID
 
 _WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 _REAL = (types.FloatType, types.DoubleType, *_WHOLE)
-_VECTOR = "vector"  # what Spark calls the vectors of both its ML libraries
+_VECTOR = "vector"  # the type name of vectors in both of Spark's ML libraries
 
 
 @dataclass(frozen=True)
 class Named:
-    """Ids: what their column is called outside, and their type."""
+    """The name and type of a column of ids, as the caller knows it."""
 
     column: str
     kind: types.DataType
 
     @property
     def texts(self) -> bool:
-        """Whether they are texts."""
+        """Whether the ids are strings."""
         return isinstance(self.kind, types.StringType)
 
 
@@ -32,48 +32,52 @@ class Named:
 class Vectors:
     """A DataFrame of ids and vectors."""
 
-    frame: DataFrame  # of the columns ID and FEATURES
+    frame: DataFrame  # with columns ID and FEATURES
     ids: Named
 
     @classmethod
     def of(cls, frame: Any, name: str, column: str | None, features: str) -> "Vectors":
-        """The two columns of a frame that a caller passed."""
+        """Select the columns of ids and vectors from a caller's frame."""
         refuse_other(frame, name)
         _expect(frame, name, features, "features")
         ids = _named(frame, name, column or _beside(frame, features), f"{name.partition('_')[0]}_column")
         return cls(frame.select(_id(ids), _vectors(frame, name, features).alias(FEATURES)), ids)
 
     def without(self, excluded: DataFrame | None) -> DataFrame:
-        """The frame with what each must not be answered with, in a column EXCLUDED, if anything is."""
+        """Return the frame with a column EXCLUDED of ids to exclude, if there are any."""
         return self.frame if excluded is None else self.frame.join(excluded, ID, "left")
 
 
 def refuse_other(frame: Any, name: str) -> None:
-    """Refuse what is no DataFrame of a session that runs here."""
+    """Refuse anything but a DataFrame of a classic Spark session."""
     if not isinstance(frame, DataFrame):
-        raise TypeError(f"{name} is a {type(frame).__name__}, but must be a Spark DataFrame.")
+        raise TypeError(f"{name} must be a Spark DataFrame, not {type(frame).__name__}.")
     if type(frame).__module__.startswith("pyspark.sql.connect"):
         raise TypeError(f"{name} is a DataFrame of Spark Connect, which cannot ship files; use a classic session.")
+    if frame.sparkSession.sparkContext._jsc is None:
+        raise RuntimeError(f"{name} is a DataFrame of a Spark session that has been stopped.")
+    if frame.isStreaming:
+        raise TypeError(f"{name} is a streaming DataFrame, but must have all its rows; use foreachBatch.")
 
 
 def excluded_lists(frame: Any, columns: tuple[str, str] | None, users: Named, items: Named) -> DataFrame:
-    """The items that are no answers, a row for each user, in columns ID and EXCLUDED.
+    """Collect the items to exclude: one row per user, in columns ID and EXCLUDED.
 
     Parameters
     ----------
     frame : DataFrame
         Pairs of users and items.
     columns : pair of str, or None
-        Where they are; None is as ids of users and items are called, or "user" and "item" if both are called the same.
+        Their columns. None uses the names of the id columns, or "user" and "item" if both have the same name.
     users, items : Named
-        Their ids.
+        The id columns of users and items.
     """
     refuse_other(frame, "exclude")
     same = users.column == items.column
     pair = columns or (("user", "item") if same else (users.column, items.column))
-    if isinstance(pair, str) or len(pair) != 2:
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
         raise ValueError(
-            f"exclude_columns is {pair!r}, but must be two names: of the users' column, and of the items'."
+            f"exclude_columns is {pair!r}, but must be two different names: the columns of users and of items."
         )
     found = [_named(frame, "exclude", column, "exclude_columns") for column in pair]
     for given, own, whose in zip(found, (users, items), ("users", "items"), strict=True):
@@ -86,7 +90,7 @@ def excluded_lists(frame: Any, columns: tuple[str, str] | None, users: Named, it
 
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
-    """What Spark's pages call the jobs of a block."""
+    """Set the description that Spark's web UI shows for the jobs of the block."""
     context, key = spark.sparkContext, "spark.job.description"
     before = context.getLocalProperty(key)
     context.setLocalProperty(key, f"tessella: {text}")
@@ -97,12 +101,12 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 def quoted(column: str) -> Column:
-    """A column by its name, whatever characters it has."""
+    """Return a column by its name, with special characters quoted."""
     return functions.col("`" + column.replace("`", "``") + "`")
 
 
 def _id(ids: Named) -> Column:
-    """Ids under our name; texts without a collation, which could make two of them equal."""
+    """Return the ids as column ID; strings lose their collation, under which different ids could be equal."""
     column = quoted(ids.column)
     return (column.cast(types.StringType()) if ids.texts else column).alias(ID)
 
@@ -110,13 +114,13 @@ def _id(ids: Named) -> Column:
 def _expect(frame: DataFrame, name: str, column: str, option: str) -> None:
     if column not in frame.columns:
         there = ", ".join(map(repr, frame.columns)) or "none"
-        raise ValueError(f"{name} has no column {column!r}, but {there}; name the right one with {option}.")
+        raise ValueError(f"{name} has no column {column!r}, only {there}; name the right one with {option}.")
     if frame.columns.count(column) > 1:
         raise ValueError(f"{name} has {frame.columns.count(column)} columns {column!r}, but must have one.")
 
 
 def _beside(frame: DataFrame, features: str) -> str:
-    """The column of ids, if the caller does not say: ID, or the only one beside the vectors."""
+    """Return the default column of ids: the only one beside the vectors, else ID."""
     others = [column for column in frame.columns if column != features]
     return others[0] if len(others) == 1 else ID
 
@@ -126,18 +130,18 @@ def _named(frame: DataFrame, name: str, column: str, option: str) -> Named:
     field = frame.schema[column]
     if not isinstance(field.dataType, (*_WHOLE, types.StringType)):
         kind = field.dataType.simpleString()
-        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be whole numbers or strings.")
+        raise TypeError(f"{name} has {kind} in column {column!r}, but ids must be integers or strings.")
     texts = isinstance(field.dataType, types.StringType)
     return Named(column, types.StringType() if texts else field.dataType)
 
 
 def _vectors(frame: DataFrame, name: str, features: str) -> Column:
-    """The column of vectors, as lists of numbers."""
+    """Return the column of vectors as arrays of numbers."""
     kind, column = frame.schema[features].dataType, quoted(features)
     if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, _REAL):
         return column
     if isinstance(kind, types.UserDefinedType) and kind.simpleString() == _VECTOR:
-        ml = importlib.import_module("pyspark.ml.functions")  # slow to import, and workers do not need it
+        ml = importlib.import_module("pyspark.ml.functions")  # slow to import, and not needed by workers
         return ml.vector_to_array(column, "float32")
     raise TypeError(
         f"{name} has {kind.simpleString()} in column {features!r}, but vectors must be arrays of numbers or ML vectors."

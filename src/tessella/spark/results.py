@@ -1,4 +1,4 @@
-"""Results: answers in the shape of `ALSModel.recommendForAllUsers`, and those of several blocks merged."""
+"""Results: formats answers like `ALSModel.recommendForAllUsers`, and merges the answers of several blocks."""
 
 import functools
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _ARROW = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigi
 
 @dataclass(frozen=True)
 class Shape:
-    """Answers as workers write them."""
+    """The format of the answers that workers write."""
 
     user_column: str
     item_column: str
@@ -26,7 +26,7 @@ class Shape:
     certified: bool
 
     def batch(self, user_ids: Any, found: SearchResult) -> Any:
-        """Answers to some users, as rows; where there is no item, a list is shorter."""
+        """Return the answers for some users as a batch of rows; lists with missing answers are shorter."""
         there = found.scores > -np.inf
         starts = np.zeros(len(there) + 1, np.int32)
         np.cumsum(there.sum(axis=1), out=starts[1:])
@@ -40,18 +40,20 @@ class Shape:
 
 
 class Answers(NamedTuple):
-    """How answers look: to workers, and to Spark."""
+    """The format of answers, for workers and for Spark."""
 
     shape: Shape
     schema: types.StructType
 
     @classmethod
     def of(cls, users: Named, items: Named, *, certified: bool) -> "Answers":
-        """Answers that are named and typed as the ids of users and items are."""
+        """Return the format for given columns of ids, whose names and types it keeps."""
         taken = (RECOMMENDATIONS, CERTIFIED) if certified else (RECOMMENDATIONS,)
         for column, others in ((users.column, taken), (items.column, (RATING,))):
             if column in others:
-                raise ValueError(f"ids are in a column {column!r}, as the result has one; rename it.")
+                raise ValueError(
+                    f"the column of ids is named {column!r}, but the result has its own column of that name; rename it."
+                )
         rated = types.StructType().add(items.column, items.kind).add(RATING, types.FloatType())
         schema = types.StructType().add(users.column, users.kind, nullable=False)
         schema.add(RECOMMENDATIONS, types.ArrayType(rated))
@@ -62,20 +64,20 @@ class Answers(NamedTuple):
 
 
 def merged(blocks: list[DataFrame], k: int, answers: Answers) -> DataFrame:
-    """The best k of what several blocks of items gave for each user; certified if all of it is.
+    """Merge the answers of several blocks into the best k per user; certified if all of them are.
 
     Parameters
     ----------
     blocks : list of DataFrame
-        The answers of each block, with a row for each user.
+        The answers of each block, one row per user.
     k : int
-        How many to keep.
+        How many items to keep per user.
     answers : Answers
-        How all of them look.
+        The format of the answers.
     """
     item, user = answers.shape.item_column, answers.shape.user_column
 
-    def ranked(one: Column) -> Column:  # sorts by falling rating, then by id
+    def ranked(one: Column) -> Column:  # sorts by descending rating, then by id
         return sql.struct((-one.getField(RATING)).alias(RATING), one.getField(item).alias(item))
 
     def back(one: Column) -> Column:

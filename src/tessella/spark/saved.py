@@ -1,4 +1,4 @@
-"""Saved recommenders: everybody in a file that `Recommender.save` wrote is answered by a job of Spark."""
+"""Saved recommenders: recommends to all users of a file that `Recommender.save` wrote, in a Spark job."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from tessella.spark.results import Answers
 from tessella.spark.searching import Recommend, UserIds
 
 OPTIONS = ("exclude_seen", "where", "boosts", "now", "allow", "interests", "variety", "method")
-_USERS_PER_TASK = 100_000  # at most; few enough for a task to be repeated
+_USERS_PER_TASK = 100_000  # at most, so that repeating a task costs little
 
 
 def recommended_by(
@@ -32,21 +32,21 @@ def recommended_by(
     threads: int,
     options: dict[str, Any],
 ) -> DataFrame:
-    """What a saved recommender has for all its users; see `recommend_all`."""
+    """Recommend to all users of a saved recommender; see `recommend_all`."""
     spark = SparkSession.getActiveSession()
     if spark is None:
-        raise RuntimeError("there is no Spark session; make one with SparkSession.builder.getOrCreate().")
+        raise RuntimeError("there is no active Spark session; create one with SparkSession.builder.getOrCreate().")
     other = [name for name in options if name not in OPTIONS]
     if other:
         raise TypeError(
-            f"{other[0]} is no option for a saved Recommender, which has {', '.join(OPTIONS[:-1])} and {OPTIONS[-1]}."
+            f"{other[0]} is not an option of a saved Recommender; they are {', '.join(OPTIONS[:-1])} and {OPTIONS[-1]}."
         )
     model = Recommender.load(path, mmap=True)
     n_users = len(model.user_ids)
     if not n_users:
-        raise ValueError(f"{os.fspath(path)} holds no users, but there must be some to recommend to.")
+        raise ValueError(f"{os.fspath(path)} holds 0 users, but recommend_all needs at least 1.")
     wish = {"now": time.time(), **options, "exact": exact}
-    model.recommend(model.user_ids[:1], k, **wish)  # refuses what workers would refuse
+    model.recommend(model.user_ids[:1], k, **wish)  # raises here what workers would raise
     users, items = _named(user_column, model.user_ids), _named(item_column, model.item_ids)
     answers = Answers.of(users, items, certified=certified)
     depot = Depot(spark, shared_folder)

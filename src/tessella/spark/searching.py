@@ -1,4 +1,4 @@
-"""Searching: what Python workers do with batches of users. A worker process opens an index once and keeps it."""
+"""Searching: answers batches of users in Python workers. A worker process opens an index once and keeps it."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ import pyarrow as pa
 from tessella import Index, Recommender
 from tessella._threads import cut
 from tessella.jobs.all_users import answer_bytes, users_per_block
-from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array, refuse_nulls
+from tessella.spark.arrow import FEATURES, ID, excluded_ids, factor_matrix, id_array, refuse_long, refuse_nulls
 from tessella.spark.files import Shipped
 from tessella.spark.results import Shape
 
@@ -19,22 +19,22 @@ Held = TypeVar("Held", Index, Recommender)
 
 @functools.lru_cache(maxsize=1)  # one at a time, so that memory does not grow with the number of blocks
 def opened(kind: type[Held], path: str) -> Held:
-    """What a file holds, left in the file; kept by this process for the batches and jobs to come."""
+    """Load a memory-mapped index or recommender; the process keeps it for later batches and jobs."""
     return kind.load(path, mmap=True)
 
 
 @dataclass(frozen=True)
 class TopK:
-    """Searches for the users of batches, with their vectors."""
+    """Searches with the vectors of batches of users."""
 
     file: Shipped
     k: int
     shape: Shape
     threads: int
-    quiet: bool  # whether to pass over unknown ids to exclude: those of another block
+    quiet: bool  # whether to ignore unknown ids to exclude, which may belong to another block
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """A batch of answers for some of the users, and the next, until all are answered."""
+        """Yield batches of answers until all users are answered."""
         index = opened(Index, self.file.path())
         version = index._version
         at_once = users_per_block(8 * version.n_factors + answer_bytes(version, self.k))
@@ -42,13 +42,14 @@ class TopK:
             ids = users.column(ID)
             refuse_nulls(ids, "user_factors")
             factors = factor_matrix(users.column(FEATURES), ids, "user_factors", version.n_factors)
+            refuse_long(factors, ids, "user_factors", version.longest)
             exclude = excluded_ids(users, quiet=self.quiet)
             yield self.shape.batch(ids, index.search(factors, self.k, exclude=exclude, threads=self.threads))
 
 
 @dataclass(frozen=True)
 class Recommend:
-    """Recommends to the users of batches, who are named by their ids."""
+    """Recommends to batches of users, given by id."""
 
     file: Shipped
     k: int
@@ -57,7 +58,7 @@ class Recommend:
     options: dict[str, Any]  # of `Recommender.recommend`
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """A batch of answers for some of the users, and the next, until all are answered."""
+        """Yield batches of answers until all users are answered."""
         model = opened(Recommender, self.file.path())
         version = model._edition.version
         at_once = users_per_block(8 * version.n_factors + answer_bytes(version, self.k))
@@ -71,19 +72,19 @@ class Recommend:
 
 @dataclass(frozen=True)
 class UserIds:
-    """Turns rows of users into their ids."""
+    """Turns row numbers of users into their ids."""
 
     file: Shipped
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """A batch of ids for every batch of rows."""
+        """Yield a batch of ids for each batch of row numbers."""
         ids = opened(Recommender, self.file.path()).user_ids
         for batch in batches:
             yield pa.RecordBatch.from_arrays([pa.array(ids[batch.column(ID).to_numpy()])], [ID])
 
 
 def in_parts(batches: Iterable[Any], at_once: int) -> Iterator[Any]:
-    """Batches with at most so many users each."""
+    """Split batches into parts of at most `at_once` users."""
     for batch in batches:
         for some in cut(batch.num_rows, at_once):
             yield batch.slice(some.start, some.stop - some.start)

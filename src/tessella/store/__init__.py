@@ -1,4 +1,4 @@
-"""Store: models in one SQLite file, whose rows are the truth, for one process that writes and many that read."""
+"""Store: models in one SQLite file, with one writing process and any number of readers. Rows are the truth."""
 
 from tessella.store.catalogue import Generation, Store
 from tessella.store.inputs import Change, ItemInput, UserInput

@@ -1,4 +1,4 @@
-"""Building: from rows to the recommender that answers, and from a change of rows to its next edition."""
+"""Building: makes a recommender from rows, and its next edition from a change of rows."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from tessella.versions import storage
 
 
 class StoredRecommender(Recommender):
-    """The recommender of a generation of a store. It answers as any does; changes go to the store."""
+    """The recommender of a generation in a store. It answers like any other; changes must go through the store."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise ValueError(
-            "this recommender belongs to a store, whose rows are the truth; call the store's method instead."
+            "this recommender belongs to a store and cannot be changed directly; call the store's method instead."
         )
 
     add_items = update_items = remove_items = add_users = update_users = remove_users = _refuse
@@ -34,7 +34,7 @@ class StoredRecommender(Recommender):
 
 
 class Delta(NamedTuple):
-    """What a change did to rows: those that are there now, and ids that were removed, be they back or not."""
+    """The effect of a change: rows that were written, and ids that were removed, even if they were added again."""
 
     items: Sequence[ItemRow] = ()
     removed_items: frozenset[Id] = frozenset()
@@ -43,7 +43,7 @@ class Delta(NamedTuple):
 
 
 def columns_of(entry: Entry) -> Attributes | None:
-    """The attributes that a generation has, of no item."""
+    """Return the attributes of a generation, as columns without entries."""
     if entry.columns is None:
         return None
     name = f"generation {entry.name!r}"
@@ -51,7 +51,7 @@ def columns_of(entry: Entry) -> Attributes | None:
 
 
 def columns_bytes(attributes: Attributes | None) -> bytes | None:
-    """What `columns_of` reads."""
+    """Serialise the names and kinds of attributes; `columns_of` reads them."""
     if attributes is None:
         return None
     nothing = attributes.take(np.zeros(0, np.int64))
@@ -59,7 +59,7 @@ def columns_bytes(attributes: Attributes | None) -> bytes | None:
 
 
 def build(database: sqlite3.Connection, path: Path, entry: Entry) -> StoredRecommender | None:
-    """The recommender of all rows of a generation; None if there are no items."""
+    """Build the recommender of a generation from all its rows; None if it has no items."""
     if not entry.n_items:
         return None
     items, users = rows.all_items(database, path, entry), rows.all_users(database, path, entry)
@@ -83,7 +83,7 @@ def build(database: sqlite3.Connection, path: Path, entry: Entry) -> StoredRecom
 
 
 def attributes_of(like: Attributes, known: Sequence[dict[str, Any]]) -> Attributes:
-    """The columns of what is known of items, one by one; what is not told is missing."""
+    """Turn the attributes of single items into columns; attributes that an item lacks are missing values."""
     for one in known:
         for name in one:
             like.column(name)
@@ -92,7 +92,7 @@ def attributes_of(like: Attributes, known: Sequence[dict[str, Any]]) -> Attribut
 
 
 def _signals(entry: Entry, values: Sequence[dict[str, float]] | None) -> dict[str, Any] | None:
-    """Columns of signals, as `Recommender.build` takes them."""
+    """Return the columns of signals that `Recommender.build` takes."""
     if entry.signals is None or values is None:
         return None
     columns = {name: np.array([one[name] for one in values], np.float64) for name in entry.signals}
@@ -104,24 +104,24 @@ def _signals(entry: Entry, values: Sequence[dict[str, float]] | None) -> dict[st
 
 
 def changed(edition: Edition, entry: Entry, delta: Delta) -> Edition:
-    """The edition after a change of rows, numbered as the generation's row says; refuses what no index could hold."""
+    """Return the edition after a change of rows, with the generation's version; refuse rows that no index can hold."""
     trial = Recommender(edition)
     _change_items(trial, delta)
     return numbered(_with_users(trial._edition, delta), entry.version)
 
 
 def numbered(edition: Edition, number: int) -> Edition:
-    """The same edition under another number; what it has computed so far goes along."""
+    """Copy an edition under another number, together with its cached properties."""
     after = replace(edition, number=number)
     vars(after).update({name: value for name, value in vars(edition).items() if name not in vars(after)})
     return after
 
 
 def _change_items(trial: Recommender, delta: Delta) -> None:
-    gone = _present(trial.index, [*delta.removed_items])
+    gone = _present(trial, [*delta.removed_items])
     if gone:
         trial.remove_items(gone)
-    there = set(_present(trial.index, [row.id for row in delta.items]))
+    there = set(_present(trial, [row.id for row in delta.items]))
     new = sorted((row for row in delta.items if row.id not in there), key=_place)
     old = [row for row in delta.items if row.id in there]
     if old:
@@ -136,7 +136,7 @@ def _change_items(trial: Recommender, delta: Delta) -> None:
 
 
 def _update(trial: Recommender, old: Sequence[ItemRow]) -> None:
-    """Give items what their rows say. What stays as it is costs nothing."""
+    """Update items from their rows, skipping factors and attributes that have not changed."""
     edition, ids = trial._edition, [row.id for row in old]
     factors = np.stack([row.vector for row in old])
     entries = edition.entries_of(np.array(ids))
@@ -169,8 +169,12 @@ def _signal_columns(edition: Edition, new: Sequence[ItemRow]) -> dict[str, NDArr
     return {name: np.array([(row.signals or {})[name] for row in new], np.float64) for name in edition.signals.names}
 
 
-def _present(index: Any, ids: Sequence[Id]) -> list[Id]:
-    return [one for one in ids if one in index]
+def _present(trial: Recommender, ids: Sequence[Id]) -> list[Id]:
+    """Return those of some ids, all of the store's type, that are in the index."""
+    if not ids:
+        return []
+    found = trial._edition.version.find(np.array(ids)) >= 0
+    return [one for one, there in zip(ids, found, strict=True) if there]
 
 
 def _place(row: ItemRow | UserRow) -> int:
@@ -178,7 +182,7 @@ def _place(row: ItemRow | UserRow) -> int:
 
 
 def _with_users(edition: Edition, delta: Delta) -> Edition:
-    """The edition after a change of users."""
+    """Return the edition after a change of users."""
     version, users = edition.version, edition.users
     if users is not None and delta.removed_users:
         ids = np.array(sorted(delta.removed_users))
@@ -199,7 +203,7 @@ def _with_users(edition: Edition, delta: Delta) -> Edition:
 
 
 def _nobody(edition: Edition, like: Sequence[UserRow]) -> Users:
-    """No users yet, of the kind of some."""
+    """Return a table without users, with the id type and factor shape of the given rows."""
     factors = _factors(edition, like)
     return Users(np.array([row.id for row in like])[:0], None if factors is None else factors[:0], None)
 
@@ -223,7 +227,7 @@ def _seen(edition: Edition, users: Users, some: Sequence[UserRow]) -> Seen | Non
 
 
 def seen_of(lists: Sequence[NDArray[Any]], weights: Sequence[NDArray[np.float32]] | None) -> Seen:
-    """What users have seen, from a list of ids for each; some may be of items that are gone."""
+    """Return what users have seen, from a list of ids per user; removed items may be among them."""
     starts = np.concatenate([[0], np.cumsum([len(own) for own in lists], dtype=np.int64)])
     ids, columns = np.unique(np.concatenate(lists), return_inverse=True)
     return Seen(

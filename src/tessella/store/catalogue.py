@@ -1,4 +1,4 @@
-"""Store: the front door. Rows in SQLite are the truth; the recommenders that answer are built from them."""
+"""Store: the public class. Rows in SQLite are the truth; recommenders are built from them."""
 
 import contextlib
 import os
@@ -39,26 +39,26 @@ from tessella.store.pending import Pending, stamp
 from tessella.store.rows import Id, ItemRow, UserRow, as_json
 from tessella.store.tables import Entry
 
-FOLLOW_EVERY = 0.02  # seconds
+FOLLOW_EVERY = 0.02  # seconds between two checks for changes
 _REFUSED = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What is known of one model of a store.
+    """A description of one generation of a store.
 
     Attributes
     ----------
     name : str
-        What it is called.
+        Its name.
     live : bool
-        Whether it answers, unless another is named.
+        Whether it answers requests that name no generation.
     n_items, n_users, n_factors : int
         Its size.
     version : int
         The version of the store at its last change.
     created, published : float
-        When, in seconds since 1970; None if it was never published.
+        When it was created and last published, in seconds since 1970; `published` is None if it never was.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Generation:
 
 
 class _View(NamedTuple):
-    """What answers at one moment."""
+    """The models in memory at one moment."""
 
     models: dict[int, Model]
     live: int | None
@@ -80,14 +80,14 @@ class _View(NamedTuple):
 
 
 class _Refused(Exception):  # noqa: N818
-    """The index refused what rows would hold."""
+    """The index refused the rows of a change."""
 
 
 class Store:
-    """Models that survive: items, users, and what is known of them, as rows of one SQLite file.
+    """A durable store of models: items, users and their attributes, as rows of one SQLite file.
 
-    Open one with `Store.open`. One process writes; any number read, and follow. What a method has returned from
-    survives a crash of the process and, unless told otherwise, of the machine.
+    Open a store with `Store.open`. One process writes; any number of processes read and follow its changes. Once a
+    method returns, its change survives a crash of the process and, by default, of the machine.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Store:
     ) -> None:
         self._path, self._lock, self._database = path, lock, database
         self._keep, self._mmap = keep, mmap
-        self._writing = threading.RLock()  # also for following
+        self._writing = threading.RLock()  # held to write, and by readers to follow
         self._queries: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._loading = threading.Lock()
         self._view = _View({}, None, 0)
@@ -129,25 +129,25 @@ class Store:
         keep: int = 3,
         mmap: bool = False,
     ) -> Self:
-        """Open a store, or make an empty one where there is no file.
+        """Open a store, or create an empty one if the file does not exist.
 
-        The index of the live model comes from a snapshot if there is one of these very rows, and is built from the rows
-        otherwise.
+        The index of the live model is loaded from a snapshot if one matches the rows; otherwise it is built from the
+        rows.
 
         Parameters
         ----------
         path : str or path
-            The file, on a local disk. Files with its name and ``-wal``, ``-shm``, ``.writer`` or ``.snapshot`` are part
-            of it.
+            The file, on a local disk. Files beside it that end in ``-wal``, ``-shm``, ``.writer`` or ``.snapshot``
+            belong to it.
         read_only : bool, default False
-            Whether to read only. There is one writer at a time, and any number of readers; see `follow`.
+            Open for reading only. There is one writer at a time and any number of readers; see `follow`.
         risk_power_loss : bool, default False
-            True commits several times faster, by not waiting for the disk. The last changes may then be lost when the
-            machine loses power; never when the process is killed, and the file stays whole.
+            Commit several times faster by not waiting for the disk. The last changes may then be lost if the machine
+            loses power, but not if the process is killed, and the file stays intact.
         keep : int, default 3
-            How many published generations to keep, with the live one. Can be another number next time.
+            How many published generations to keep, including the live one. Can change with each `open`.
         mmap : bool, default False
-            Leave arrays of snapshots in their files, to be shared between processes.
+            Memory-map the arrays of snapshots, so that processes share them.
         """
         place = _files.followed(Path(path))
         for value, name in ((read_only, "read_only"), (risk_power_loss, "risk_power_loss"), (mmap, "mmap")):
@@ -179,7 +179,7 @@ class Store:
         return store
 
     def _begin(self) -> None:
-        """Load what answers, and clear away what a killed process left behind."""
+        """Load the live model, and clean up after a process that was killed."""
         if not self.read_only:
             for entry in self._entries().values():
                 if not entry.ready:
@@ -222,32 +222,32 @@ class Store:
 
     @property
     def read_only(self) -> bool:
-        """Whether this store only reads."""
+        """Whether the store is open for reading only."""
         return self._lock is None
 
     @property
     def version(self) -> int:
-        """How many changes there have been, to all generations; of a reader: when it last followed."""
+        """How many changes there have been, to all generations; for a reader, when it last followed."""
         return self._view.version
 
     @property
     def live(self) -> str | None:
-        """The name of the live generation; None if nothing was published yet."""
+        """The name of the live generation; None if nothing has been published yet."""
         view = self._view
         return None if view.live is None else view.models[view.live].name
 
     @property
     def recommender(self) -> StoredRecommender:
-        """What answers for the live generation. Take it once for what belongs together."""
+        """The recommender of the live generation. Keep a reference for calls that must use the same generation."""
         return self.model().recommender
 
     def model(self, generation: str | None = None) -> Model:
-        """A generation and what answers for it; one that is not live is loaded when first asked for.
+        """Return a generation in memory; one that is not live is loaded on first use.
 
         Parameters
         ----------
         generation : str, default None
-            Its name; None is the live one.
+            The name of the generation; None is the live one.
         """
         view = self._view
         if generation is None:
@@ -260,7 +260,7 @@ class Store:
         return self._loaded(generation)
 
     def _loaded(self, generation: str) -> Model:
-        """A generation that was not in memory. Changes go on while it is loaded, and it follows those of its own."""
+        """Load a generation into memory. Writers are not blocked meanwhile; it catches up with their changes."""
         with self._loading:
             with self._query() as database:
                 entry = self._entry(database, generation)
@@ -276,7 +276,7 @@ class Store:
         return model
 
     def _entry(self, database: sqlite3.Connection, generation: str | None) -> Entry:
-        """The row of a generation, which must be there; None is the live one."""
+        """Return the row of a generation, which must exist; None is the live one."""
         if generation is None:
             live = tables.facts(database)["live"]
             if live is None:
@@ -288,7 +288,7 @@ class Store:
         raise KeyError(f"there is no generation {generation!r}.")
 
     def generations(self) -> list[Generation]:
-        """All generations, in the order in which they were made."""
+        """Return all generations, oldest first."""
         with self._query() as database:
             live = tables.facts(database)["live"]
             found = [entry for entry in tables.entries(database).values() if entry.ready]
@@ -310,7 +310,7 @@ class Store:
 
     @contextlib.contextmanager
     def _query(self) -> Iterator[sqlite3.Connection]:
-        """A connection of one's own to read rows of one moment."""
+        """Lend a read connection from the pool, for one consistent read."""
         if self._closed:
             raise ValueError(f"{self._path} was closed; open the store again.")
         try:
@@ -329,21 +329,29 @@ class Store:
             self._queries.put(database)
 
     def items(self, ids: Sequence[Id], *, generation: str | None = None) -> list[ItemRow]:
-        """The rows of some items that are there, in the order asked for.
+        """Return the rows of items, in the order of `ids`; ids that do not exist are left out.
 
         Parameters
         ----------
         ids : sequence of ids
-            Which items.
+            The ids of the items.
         generation : str, default None
-            Of which model; None is the live one.
+            The generation to read; None is the live one.
         """
         with self._query() as database:
             found = rows.some_items(database, self._path, self._entry(database, generation), ids)
         return [found[item] for item in dict.fromkeys(ids) if item in found]
 
     def users(self, ids: Sequence[Id], *, generation: str | None = None) -> list[UserRow]:
-        """The rows of some users who are there, in the order asked for; parameters as for `items`."""
+        """Return the rows of users, in the order of `ids`; ids that do not exist are left out.
+
+        Parameters
+        ----------
+        ids : sequence of ids
+            The ids of the users.
+        generation : str, default None
+            The generation to read; None is the live one.
+        """
         with self._query() as database:
             found = rows.some_users(database, self._path, self._entry(database, generation), ids)
         return [found[user] for user in dict.fromkeys(ids) if user in found]
@@ -351,18 +359,18 @@ class Store:
     def list_items(
         self, after: int = -1, limit: int = 50, *, query: str | None = None, generation: str | None = None
     ) -> list[ItemRow]:
-        """Items in the order in which they came.
+        """Return a page of items, in insertion order.
 
         Parameters
         ----------
         after : int, default -1
-            The place of the last one before.
+            The `place` of the last item of the previous page.
         limit : int, default 50
-            How many at most.
+            The largest number of items to return.
         query : str, default None
-            A part of the titles to find, or an id; None finds all.
+            Part of the title, or an id; None finds all items.
         generation : str, default None
-            As for `items`.
+            The generation to read; None is the live one.
         """
         with self._query() as database:
             entry = self._entry(database, generation)
@@ -371,13 +379,33 @@ class Store:
     def list_users(
         self, after: int = -1, limit: int = 50, *, query: str | None = None, generation: str | None = None
     ) -> list[UserRow]:
-        """Users in the order in which they came; `query` is how their ids begin, the rest is as for `list_items`."""
+        """Return a page of users, in insertion order.
+
+        Parameters
+        ----------
+        after : int, default -1
+            The `place` of the last user of the previous page.
+        limit : int, default 50
+            The largest number of users to return.
+        query : str, default None
+            The beginning of the id; None finds all users.
+        generation : str, default None
+            The generation to read; None is the live one.
+        """
         with self._query() as database:
             entry = self._entry(database, generation)
             return rows.users_by_place(database, self._path, entry, after, limit, query)
 
     def payloads(self, ids: Sequence[Id], *, generation: str | None = None) -> dict[Id, Any]:
-        """Payloads of items by id; items without one are left out. Parameters as for `items`."""
+        """Return the payloads of items by id; items without a payload are left out.
+
+        Parameters
+        ----------
+        ids : sequence of ids
+            The ids of the items.
+        generation : str, default None
+            The generation to read; None is the live one.
+        """
         with self._query() as database:
             return rows.payloads(database, self._entry(database, generation), ids)
 
@@ -393,16 +421,16 @@ class Store:
         payload: Sequence[Any] | None = None,
         generation: str | None = None,
     ) -> int:
-        """Add items, all or none; the next answer sees them. Returns the version of the store.
+        """Add items, all or none, and return the new version of the store. The next search finds them.
 
         Parameters
         ----------
         item_factors, ids, attributes, signals
             As for `Recommender.add_items`. Attributes that are left out are missing values.
-        payload : sequence of n values that JSON has, default None
-            What else to keep with each item. It plays no part in searches.
+        payload : sequence of n JSON values, default None
+            Data to keep with each item. Searches ignore it.
         generation : str, default None
-            The model to change; None is the live one.
+            The generation to change; None is the live one.
         """
         return self._change_items("add", item_factors, ids, attributes, signals, payload, generation)
 
@@ -416,7 +444,10 @@ class Store:
         payload: Sequence[Any] | None = None,
         generation: str | None = None,
     ) -> int:
-        """Change items that are there, all or none; what is not given stays as it is. Parameters as for `add_items`."""
+        """Change existing items, all or none, and return the new version of the store.
+
+        What is None stays as it is. The parameters are those of `add_items`.
+        """
         return self._change_items("update", item_factors, ids, attributes, signals, payload, generation)
 
     def _change_items(
@@ -436,32 +467,38 @@ class Store:
             return self._one(Change(items=told, mode=mode, generation=generation))
 
     def remove_items(self, ids: ArrayLike, *, generation: str | None = None) -> int:
-        """Remove items, all or none. Who has seen them is kept. Parameters as for `add_items`."""
+        """Remove items, all or none, and return the new version of the store.
+
+        Users' records of having seen them are kept. The parameters are those of `add_items`.
+        """
         named = _checks.ids(ids, None).tolist()
         return self._one(Change(remove_items=named, generation=generation))
 
     def add_users(
         self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None, generation: str | None = None
     ) -> int:
-        """Add users, all or none. Returns the version of the store.
+        """Add users, all or none, and return the new version of the store.
 
         Parameters
         ----------
         user_factors : array_like of shape (n, n_factors) or (n, n_interests, n_factors), or None
-            Of the same model; None if users have no factors.
+            Factors of the same model; None if users have no factors.
         ids : array_like of shape (n,)
-            New ids of the same kind as those of the users there are.
+            New ids, of the same kind as those of the existing users.
         seen : list of n sequences of ids, default None
-            What each has seen.
+            The items that each user has seen.
         generation : str, default None
-            The model to change; None is the live one.
+            The generation to change; None is the live one.
         """
         return self._change_users("add", user_factors, ids, seen, generation)
 
     def update_users(
         self, user_factors: ArrayLike | None, ids: ArrayLike, *, seen: Any = None, generation: str | None = None
     ) -> int:
-        """Change users who are there, all or none; what is None stays as it is. Parameters as for `add_users`."""
+        """Change existing users, all or none, and return the new version of the store.
+
+        What is None stays as it is. The parameters are those of `add_users`.
+        """
         return self._change_users("update", user_factors, ids, seen, generation)
 
     def _change_users(
@@ -477,7 +514,7 @@ class Store:
         return self._one(Change(users=told, mode=mode, generation=generation))
 
     def remove_users(self, ids: ArrayLike, *, generation: str | None = None) -> int:
-        """Remove users, all or none. Parameters as for `add_users`."""
+        """Remove users, all or none, and return the new version of the store. Parameters are those of `add_users`."""
         named = _checks.ids(ids, None).tolist()
         return self._one(Change(remove_users=named, generation=generation))
 
@@ -488,14 +525,14 @@ class Store:
         return outcome
 
     def apply(self, changes: Sequence[Change]) -> list[int | Exception]:
-        """Make several changes with one wait for the disk: the version after each, or the error that refused it.
+        """Apply several changes in one commit; return the version after each, or the error that refused it.
 
-        Each is made whole or not at all, whatever becomes of the others.
+        Each change is applied completely or not at all, independently of the others.
 
         Parameters
         ----------
         changes : sequence of Change
-            What to put and remove.
+            The changes to apply.
         """
         with self._writer():
             try:
@@ -538,7 +575,9 @@ class Store:
     @contextlib.contextmanager
     def _writer(self) -> Iterator[None]:
         if self.read_only:
-            raise PermissionError(f"{self._path} is open for reading only; open it without read_only to change it.")
+            raise PermissionError(
+                f"{self._path} is open for reading only; open it without read_only=True to change it."
+            )
         with self._writing:
             if self._closed:
                 raise ValueError(f"{self._path} was closed; open the store again.")
@@ -563,20 +602,20 @@ class Store:
         k: int = 10,
         progress: bool | None = None,
     ) -> None:
-        """Write a model beside the live one, which goes on answering; `publish` makes it live.
+        """Write a new generation while the live one keeps answering; `publish` makes it live.
 
-        If this is interrupted, nothing of it stays.
+        If loading is interrupted, the generation is discarded.
 
         Parameters
         ----------
         name : str
-            What to call the generation: letters, digits, dots, dashes and underscores.
+            The name of the generation: letters, digits, dots, dashes and underscores.
         item_factors, user_factors, item_ids, user_ids, seen, attributes, signals, method, target_recall, k
             As for `Recommender.build`.
-        payload : sequence of n_items values that JSON has, default None
-            What else to keep with each item.
+        payload : sequence of n_items JSON values, default None
+            Data to keep with each item.
         progress : bool, default None
-            Whether to show a bar; None shows it where there is a terminal.
+            Whether to show a progress bar; None shows it in a terminal.
         """
         bulk = Bulk.of(item_factors, user_factors, item_ids, user_ids, seen, attributes, signals, payload)
         options = {
@@ -605,20 +644,20 @@ class Store:
         signals: Mapping[str, float | None] | None = None,
         like: str | None = None,
     ) -> None:
-        """Make an empty generation, to be filled by `add_items` and `add_users` and then published.
+        """Create an empty generation, to fill with `add_items` and `add_users` and then publish.
 
         Parameters
         ----------
         name : str
-            As for `load`.
+            The name of the generation: letters, digits, dots, dashes and underscores.
         n_factors : int, default None
-            How many coordinates a factor has; None takes that of `like`.
+            How many coordinates a factor has; None takes the number of `like`.
         attributes : dict, default None
-            Kinds of the attributes by name: "category", "several", "several numbers", "number", "date" or "boolean".
+            The kind of each attribute: "category", "several", "several numbers", "number", "date" or "boolean".
         signals : dict, default None
-            Half-lives in seconds of decaying signals, or None for others, by name.
+            The half-life of each signal in seconds, or None if it does not decay.
         like : str, default None
-            Another generation, to take what is None from.
+            The name of another generation, which supplies every parameter that is None.
         """
         with self._writer():
             columns, lifetimes = inputs.blank_columns(attributes), None
@@ -634,9 +673,7 @@ class Store:
                 columns = columns_of(other) if attributes is None else columns
                 lifetimes = other.signals if signals is None else lifetimes  # type: ignore[assignment]
             if n_factors is None:
-                raise ValueError(
-                    "n_factors is missing; say how many coordinates a factor has, or which model to be like."
-                )
+                raise ValueError("n_factors is missing; pass it, or pass like, a generation to take it from.")
             facts = {
                 "n_factors": _checks.whole_number(n_factors, "n_factors", 1, 65_536),
                 "columns": columns_bytes(columns),
@@ -653,11 +690,11 @@ class Store:
         name = inputs.generation_name(name)
         with self._transaction() as database:
             if any(entry.name == name for entry in tables.entries(database).values()):
-                raise FileExistsError(f"there is a generation {name!r} already; take another name, or drop it first.")
+                raise FileExistsError(f"generation {name!r} already exists; choose another name, or drop it first.")
             return tables.insert_generation(database, name, options=as_json(options), **facts)
 
     def _finish(self, number: int) -> None:
-        """Let a generation whose rows are there be asked for."""
+        """Index the ids of a generation whose rows are written, and mark it as ready."""
         with self._transaction() as database:
             tables.index_ids(database, number)
         with self._writer():
@@ -675,25 +712,27 @@ class Store:
         name: str,
         **parts: Any,
     ) -> None:
-        """Make a model the live one, at once for everybody; those before are kept for `rollback`.
+        """Make a generation live, atomically for all readers; earlier generations are kept for `rollback`.
 
         Parameters
         ----------
         item_factors, user_factors, **parts
-            A model to load first, as for `load`; without, the generation must be there.
+            A model to load first, as for `load`. Without them, the generation must exist.
         name : str
-            What the generation is called.
+            The name of the generation.
         """
         with self._writer():
-            pass  # a reader is refused before the work
+            pass  # refuse a reader before doing any work
         new = item_factors is not None
         if item_factors is not None:
             self.load(name, item_factors, user_factors, **parts)
         elif parts or user_factors is not None:
-            raise ValueError("item_factors is missing; pass the whole model, or only the name of one that is there.")
+            raise ValueError(
+                "item_factors is missing; pass the whole model, or only the name of an existing generation."
+            )
         try:
             model = self.model(name)
-            model.recommender  # noqa: B018 - one without items is refused
+            model.recommender  # noqa: B018 - raises if the generation has no items
         except BaseException:
             if new:
                 self.drop(name)
@@ -708,13 +747,13 @@ class Store:
         self.snapshot()
 
     def rollback(self) -> str:
-        """Make the generation live that was before; returns its name."""
+        """Make the previously live generation live again, and return its name."""
         with self._writer():
             with reading(self._database, self._path) as database:
                 history, there = tables.facts(database)["history"], tables.entries(database)
             before = next((number for number in reversed(history) if number in there and there[number].ready), None)
             if before is None:
-                raise LookupError("there is no generation to go back to.")
+                raise LookupError("there is no earlier generation to roll back to.")
         name = there[before].name
         self.model(name)
         with self._writer():
@@ -729,7 +768,7 @@ class Store:
         self._view = self._view._replace(version=version, live=number)
 
     def _too_old(self) -> list[str]:
-        """The oldest of the published generations, if there are too many."""
+        """Return the names of the oldest published generations beyond those to keep."""
         published = [one for one in self.generations() if one.published is not None and not one.live]
         published.sort(key=lambda one: one.published or 0.0)
         return [one.name for one in published[: max(0, len(published) - self._keep + 1)]]
@@ -740,7 +779,7 @@ class Store:
         Parameters
         ----------
         name : str
-            Its name.
+            The name of the generation.
         """
         with self._writer():
             with reading(self._database, self._path) as database:
@@ -760,7 +799,7 @@ class Store:
             models.snapshot_path(self._path, entry).unlink(missing_ok=True)
 
     def _drop_rows(self, number: int) -> None:
-        """Delete a generation that nobody sees any more, some rows at a time."""
+        """Delete the rows of a generation that is no longer visible, in several transactions."""
         for table in (f"items_{number}", f"users_{number}"):
             with self._transaction() as database:
                 last = rows.next_place(database, table)
@@ -775,7 +814,7 @@ class Store:
     # Snapshots, readers, the end
 
     def snapshot(self) -> None:
-        """Write the index of the live model beside the store, so that the next `open` need not build it."""
+        """Write the index of the live model beside the store, so that the next `open` does not have to build it."""
         with self._writer():
             view = self._view
         if view.live is None:
@@ -786,13 +825,15 @@ class Store:
                 return
             try:
                 models.write_snapshot(self._path, model)
-            except OSError as error:  # rows are the truth, and they are written
-                warnings.warn(f"no snapshot was written, so the next start takes longer: {error}", stacklevel=2)
+            except OSError as error:  # the rows are safe; only the next start is slower
+                warnings.warn(
+                    f"the snapshot could not be written, so the next start takes longer: {error}", stacklevel=2
+                )
                 return
             self._snapshots[model.number] = model.version
 
     def rebuild(self) -> None:
-        """Build the index of the live model anew from its rows, as after many changes. Answers go on meanwhile."""
+        """Rebuild the index of the live model from its rows, for example after many changes. Searches continue."""
         with self._writer():
             if self._view.live is None:
                 return
@@ -804,9 +845,9 @@ class Store:
             self._snapshots.pop(model.number, None)
 
     def follow(self) -> bool:
-        """Of a reader: catch up with the writer, and say whether there was anything new.
+        """Catch up with the writer, and return whether anything had changed; for readers.
 
-        Cheap if there was not. Answers under way stay with what they began with.
+        A call takes microseconds if nothing has changed. Searches in progress are not affected.
         """
         if not self.read_only:
             return False
@@ -825,7 +866,7 @@ class Store:
                     entry = entries[number]
                     if (model.version, model.mark) != (entry.version, entry.mark):
                         delta = models.changes_since(database, self._path, entry, model.version, model.mark)
-                        known = model if delta is not None else replace(model, held=None)  # fell behind: built anew
+                        known = model if delta is not None else replace(model, held=None)  # too far behind: rebuild
                         pending[number] = models.next_edition(database, self._path, known, entry, delta or Delta())
                 if facts["live"] is not None and facts["live"] not in held:
                     held[facts["live"]] = self._open_model(database, entries[facts["live"]])
@@ -835,12 +876,12 @@ class Store:
             return True
 
     def start_following(self, every: float = FOLLOW_EVERY) -> None:
-        """Of a reader: follow in a thread of its own, until `close`.
+        """Call `follow` regularly in a background thread, until `close`; for readers.
 
         Parameters
         ----------
         every : float, default 0.02
-            How often to look, in seconds. A look at a store that did not change takes microseconds.
+            Seconds between two calls. A call takes microseconds if nothing has changed.
         """
         every = _checks.number_at_least(every, "every", 0.0)
         if not self.read_only or self._follower is not None:
@@ -853,14 +894,14 @@ class Store:
                 except (OSError, ValueError, LookupError, RuntimeError) as error:
                     if self._closed:
                         return
-                    warnings.warn(f"{self._path} could not be followed: {error}", stacklevel=1)
+                    warnings.warn(f"changes of {self._path} could not be read: {error}", stacklevel=1)
                     self._stop.wait(1.0)
 
         self._follower = threading.Thread(target=work, name="tessella follower", daemon=True)
         self._follower.start()
 
     def close(self) -> None:
-        """Write a snapshot if the model has changed, and close the file. Can be called twice."""
+        """Write a snapshot if the model has changed, and close the file. Calling it again has no effect."""
         if self._closed:
             return
         self._stop.set()

@@ -1,6 +1,6 @@
-"""Connections: how SQLite is opened, who may write, and what becomes of its errors.
+"""Connections: opens SQLite, locks the store for its writer, and turns SQLite's errors into sentences.
 
-One process writes, by one connection; a lock file says which. Others open the file read-only. See decision 61.
+One process writes, through one connection and under a lock file. Others open the file read-only. See decision 61.
 """
 
 import contextlib
@@ -15,31 +15,31 @@ from urllib.parse import quote
 
 from tessella import _files
 
-APPLICATION = 0x7E55E11A  # in the header of a file: a store of tessella
+APPLICATION = 0x7E55E11A  # SQLite's application id in the file header
 FORMAT = 1
 _MAGIC = b"SQLite format 3\0"
-_HEADER = 100  # bytes
+_HEADER = 100  # bytes of SQLite's file header
 _BUSY_MS = 5_000
 
 _READ_ONLY = "open it with read_only=True"
 
 
 def check_header(path: Path) -> None:
-    """Refuse a file that is no store, before SQLite touches it."""
+    """Refuse a file that is not a store, before SQLite touches it."""
     _files.check_readable(path)
     with path.open("rb") as file:
         header = file.read(_HEADER)
     if len(header) < _HEADER or not header.startswith(_MAGIC):
-        raise ValueError(f"{path} is no store of tessella: it is no SQLite file.")
+        raise ValueError(f"{path} is not a tessella store: it is not an SQLite file.")
     form, application = struct.unpack_from(">I", header, 60)[0], struct.unpack_from(">I", header, 68)[0]
     if application != APPLICATION:
-        raise ValueError(f"{path} is no store of tessella, but the SQLite file of another program.")
+        raise ValueError(f"{path} is not a tessella store: another program made this SQLite file.")
     if form != FORMAT:
-        raise ValueError(f"{path} is a store of format {form}, but this version reads format {FORMAT}.")
+        raise ValueError(f"{path} is a store of format {form}, but this version of tessella reads format {FORMAT}.")
 
 
 class WriterLock:
-    """Says that this process writes to a store; the system takes it back if the process dies."""
+    """An exclusive lock for the writer of a store. The system releases it if the process dies."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,13 +55,13 @@ class WriterLock:
             os.close(self._handle)
             who = "this process" if owner == str(os.getpid()) else f"process {owner}" if owner else "another process"
             raise BlockingIOError(
-                f"{path} is open for writing in {who}, and a store has one writer; {_READ_ONLY}."
+                f"{path} is already open for writing in {who}, and a store has one writer; {_READ_ONLY}."
             ) from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
-        """Let others write. The lock file stays, as another process may be waiting at it."""
+        """Release the lock. The lock file stays, because another process may be waiting for it."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -71,11 +71,11 @@ def _not_writable(path: Path, error: OSError) -> OSError:
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(f"{path} cannot be opened: there is no folder {path.parent}.")
     reason = str(error.strerror).lower()
-    return PermissionError(f"{path} cannot be written: {path.parent} does not allow it ({reason}); {_READ_ONLY}.")
+    return PermissionError(f"{path} cannot be written: {path.parent} is not writable ({reason}); {_READ_ONLY}.")
 
 
 def connect_writer(path: Path, *, risk_power_loss: bool, vfs: str | None = None) -> sqlite3.Connection:
-    """The one connection that commits and checkpoints."""
+    """Open the only connection that commits and checkpoints."""
     database = _connect(path, "rw", vfs)
     with _closed_on_error(database), sentences(path):
         if not os.access(path, os.W_OK):
@@ -83,8 +83,8 @@ def connect_writer(path: Path, *, risk_power_loss: bool, vfs: str | None = None)
         mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
             raise OSError(
-                f"{path} cannot be a store: its file system does not allow SQLite's write-ahead log (it stays in mode "
-                f"{mode!r}), as is usual for network file systems; put it on a local disk."
+                f"{path} cannot be a store: its file system does not support SQLite's write-ahead log (the journal "
+                f"mode stays {mode!r}), which is common for network file systems; put it on a local disk."
             )
         database.execute(f"PRAGMA synchronous = {'NORMAL' if risk_power_loss else 'FULL'}")
         database.execute("PRAGMA foreign_keys = OFF")
@@ -93,7 +93,7 @@ def connect_writer(path: Path, *, risk_power_loss: bool, vfs: str | None = None)
 
 
 def connect_reader(path: Path, vfs: str | None = None) -> sqlite3.Connection:
-    """A connection that only reads, and never checkpoints."""
+    """Open a read-only connection, which never checkpoints."""
     on_read_only_disk = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     database = _connect(path, "ro&immutable=1" if on_read_only_disk else "ro", vfs)
     with _closed_on_error(database), sentences(path):
@@ -121,21 +121,21 @@ def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
-    """What happens in the block is written whole at its end, or not at all."""
+    """Commit everything done in the block at its end, or nothing if it raises."""
     with sentences(path):
         database.execute("BEGIN IMMEDIATE")
         try:
             yield database
             database.execute("COMMIT")
         except BaseException:
-            if database.in_transaction:  # SQLite may have rolled it back by itself, as when a disk is full
+            if database.in_transaction:  # SQLite rolls back by itself in some cases, such as a full disk
                 database.execute("ROLLBACK")
             raise
 
 
 @contextlib.contextmanager
 def reading(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
-    """What is read in the block is of one moment."""
+    """Read one consistent state of the database within the block."""
     with sentences(path):
         database.execute("BEGIN")
         try:
@@ -147,42 +147,42 @@ def reading(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connec
 
 @contextlib.contextmanager
 def sentences(path: Path) -> Iterator[None]:
-    """Errors of SQLite as one sentence about the path."""
+    """Turn SQLite's errors into one sentence that names the path."""
     try:
         yield
     except UnicodeEncodeError as error:
-        raise ValueError(f"{error.object!r} cannot be written to a store: it is no text that UTF-8 has.") from None
+        raise ValueError(f"{error.object!r} cannot be written to a store: it cannot be encoded as UTF-8.") from None
     except sqlite3.ProgrammingError:
         raise ValueError(f"{path} was closed; open the store again.") from None
     except sqlite3.Error as error:
         raise _sentence(path, error) from error
 
 
-def _sentence(path: Path, error: sqlite3.Error) -> Exception:  # noqa: PLR0911 - one for each kind
+def _sentence(path: Path, error: sqlite3.Error) -> Exception:  # noqa: PLR0911 - one return per kind
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     said = str(error)
     if code == sqlite3.SQLITE_FULL:
         return OSError(f"{path} could not be written: the disk is full; nothing was changed.")
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return ValueError(f"{path} is damaged ({said}); restore it from a copy.")
+        return ValueError(f"{path} is damaged ({said}); restore it from a backup.")
     if code == sqlite3.SQLITE_READONLY:
         return PermissionError(f"{path} cannot be written: the file or its folder is read-only ({said}).")
     if code == sqlite3.SQLITE_CANTOPEN:
         if path.exists():
             return PermissionError(
-                f"{path} cannot be opened: SQLite needs to write {path.name}-wal and {path.name}-shm beside it, and "
-                f"{path.parent} does not allow it."
+                f"{path} cannot be opened: SQLite needs to write {path.name}-wal and {path.name}-shm beside it, but "
+                f"{path.parent} is not writable."
             )
         return FileNotFoundError(f"{path} cannot be opened: there is no such file.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return BlockingIOError(f"{path} is locked by another program; close that, and try again.")
+        return BlockingIOError(f"{path} is locked by another program; close it and try again.")
     if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL):
         return OSError(f"{path} could not be read or written: {said}; nothing was changed.")
     return RuntimeError(f"{path}: {said}.")
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file with something in it."""
+    """Return whether there is something other than an empty file at the path."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Inputs: what callers pass, checked against a generation, as complete rows."""
+"""Inputs: checks what callers pass against a generation, and turns it into complete rows."""
 
 import json
 import re
@@ -33,7 +33,7 @@ _KEEP = object()
 
 
 class ItemInput(NamedTuple):
-    """What is told of an item; None stays as it is, or is nothing for a new one."""
+    """An item to add or change. A field that is None stays as it is; a new item has no value for it."""
 
     id: Id
     factors: ArrayLike | None = None
@@ -43,7 +43,7 @@ class ItemInput(NamedTuple):
 
 
 class UserInput(NamedTuple):
-    """What is told of a user; None stays as it is, or is nothing for a new one."""
+    """A user to add or change. A field that is None stays as it is; a new user has no value for it."""
 
     id: Id
     factors: ArrayLike | None = None
@@ -53,7 +53,7 @@ class UserInput(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """One change, which is made whole or not at all."""
+    """One change, which is applied completely or not at all."""
 
     items: Sequence[ItemInput] = ()
     remove_items: Sequence[Id] = ()
@@ -64,35 +64,36 @@ class Change:
 
 
 def generation_name(name: object) -> str:
-    """The name of a generation."""
+    """Check the name of a generation."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            f"name is {name!r}, but names have 1 to 64 letters, digits, dots, dashes and underscores, the first of "
-            "them a letter or a digit."
+            f"name is {name!r}, but must be 1 to 64 letters, digits, dots, dashes and underscores, and start with a "
+            "letter or a digit."
         )
     return name
 
 
 def blank_columns(kinds: Mapping[str, str] | None) -> Attributes | None:
-    """Attributes of no item, by names and kinds."""
+    """Return attributes without entries, from their names and kinds."""
     if kinds is None:
         return None
     for name, kind in kinds.items():
         if kind not in KINDS:
-            raise ValueError(f"attributes[{name!r}] is {kind!r}, but kinds are {', '.join(map(repr, KINDS))}.")
+            raise ValueError(f"attributes[{name!r}] is {kind!r}, but must be one of {', '.join(map(repr, KINDS))}.")
     return Attributes.of({name: [KINDS[kind]] for name, kind in kinds.items()}, 1).take([])
 
 
 def ids_of(values: Iterable[Any], kind: str | None, name: str, *, whose: str) -> NDArray[Any]:
-    """Ids of items or users, each once, of the kind that a generation has."""
+    """Check ids of items or users: unique, and of the kind that the generation has."""
     checked = _checks.ids(values if isinstance(values, np.ndarray) else list(values), None, name=name)
     if kind is not None and len(checked) and kind_of(checked) != kind:
-        raise TypeError(f"{name} holds {kind_of(checked)}, but the ids of {whose} are {kind}.")
+        given, wanted = ("strings" if one == TEXTS else "integers" for one in (kind_of(checked), kind))
+        raise TypeError(f"{name} holds {given}, but the ids of {whose} are {wanted}.")
     return checked
 
 
 def payload_text(payload: Any, item: Id) -> str | None:
-    """A payload as JSON."""
+    """Return a payload as JSON."""
     if payload is None:
         return None
     try:
@@ -104,7 +105,7 @@ def payload_text(payload: Any, item: Id) -> str | None:
 
 
 def complete_items(change: Change, entry: Entry, before: Mapping[Id, ItemRow]) -> list[ItemRow]:
-    """Items as complete rows, those that are there with their places."""
+    """Return items as complete rows; existing items keep their places."""
     given = change.items
     ids = ids_of([one.id for one in given], entry.item_ids, "ids", whose="items").tolist()
     _check_mode(change.mode, ids, before, "item")
@@ -135,7 +136,7 @@ def complete_items(change: Change, entry: Entry, before: Mapping[Id, ItemRow]) -
 def _check_mode(mode: Mode, ids: Sequence[Id], before: Mapping[Id, Any], what: str) -> None:
     for one in ids:
         if mode == "add" and one in before:
-            raise ValueError(f"{what} {one!r} is there already; use update_{what}s to change it.")
+            raise ValueError(f"{what} {one!r} already exists; use update_{what}s to change it.")
         if mode == "update" and one not in before:
             raise KeyError(f"there is no {what} with id {one!r}.")
 
@@ -156,18 +157,18 @@ def _item_factors(
         elif item in before:
             made[at] = before[item].vector
         else:
-            raise ValueError(f"item {item!r} is new, but has no factors.")
+            raise ValueError(f"item {item!r} is new, but has no factors; pass them.")
     return _checks.item_factors(made, entry.n_factors) if len(made) else made
 
 
 def _known(
     given: Sequence[ItemInput], ids: Sequence[Id], entry: Entry, before: Mapping[Id, ItemRow]
 ) -> list[dict[str, Any]] | None:
-    """What is known of items, as JSON has it."""
+    """Return the attributes of each item as JSON values."""
     like = columns_of(entry)
     if like is None:
         if any(one.attributes for one in given):
-            raise ValueError(f"attributes are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"attributes are given, but generation {entry.name!r} has none; leave them out.")
         return None
     told = []
     for one, item in zip(given, ids, strict=True):
@@ -177,12 +178,12 @@ def _known(
 
 
 def by_row(attributes: Attributes) -> list[dict[str, Any]]:
-    """Columns as an object for each item, as JSON has it; missing values are left out."""
+    """Turn columns into one dict of JSON values per item; missing values are left out."""
     return [{name: value for name, value in row.items() if value is not None} for row in _told(attributes)]
 
 
 def _told(attributes: Attributes) -> list[dict[str, Any]]:
-    """Columns as an object for each item, with None for missing values."""
+    """Turn columns into one dict of JSON values per item; missing values are None."""
     names = attributes.names
     columns = [attributes.values(name) for name in names]
     whole = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -196,10 +197,10 @@ def _numbers(
     before: Mapping[Id, ItemRow],
     factors: NDArray[np.float32],
 ) -> list[dict[str, float]] | None:
-    """Signals of items as numbers."""
+    """Return the signals of each item as numbers."""
     if entry.signals is None:
         if any(one.signals for one in given):
-            raise ValueError(f"signals are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"signals are given, but generation {entry.name!r} has none; leave them out.")
         return None
     told = []
     for one, item in zip(given, ids, strict=True):
@@ -210,7 +211,9 @@ def _numbers(
                 refuse_name(name, entry.signals, f"signals of item {item!r} names", "there is no such signal")
         missing = next((name for name in entry.signals if own.get(name) is None), None)
         if missing is not None:
-            raise ValueError(f"item {item!r} has no signal {missing!r}, but every item has a number for each.")
+            raise ValueError(
+                f"item {item!r} has no signal {missing!r}, but every item needs a number for every signal."
+            )
         told.append(own)
     columns = {
         name: np.array(
@@ -226,11 +229,11 @@ def _numbers(
 
 
 def _number(value: Any, tau: float | None, name: str) -> float:
-    """The number of a signal, or seconds since 1970."""
+    """Return the value of a signal; for a decaying signal, seconds since 1970."""
     if tau is not None and not isinstance(value, int | float | np.number):
         text = dates.written(value)
         if text is None:
-            raise ValueError(f"{name} is {value!r}, but must be a date, or seconds since 1970.")
+            raise ValueError(f"{name} is {value!r}, but must be a date or seconds since 1970.")
         return dates.span(text).first / 1e6
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} is {value!r}, but must be a number.")
@@ -240,7 +243,10 @@ def _number(value: Any, tau: float | None, name: str) -> float:
 def signal_columns(
     data: Any, lifetimes: Mapping[str, float | None] | None, factors: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], dict[str, float | None]]:
-    """Columns of signals as numbers, and lifetimes of those that decay; of a model that is there, all or some."""
+    """Return columns of signals as numbers, and their lifetimes; None for signals that do not decay.
+
+    With `lifetimes`, those of an existing model, `data` may hold only some of its signals.
+    """
     if lifetimes is not None:
         names = list(
             data.keys() if isinstance(data, Mapping) else getattr(data, "column_names", getattr(data, "columns", ()))
@@ -256,12 +262,12 @@ def signal_columns(
     fitted = Signals.fit(data, factors)
     found = {name: None if "tau" not in own else float.fromhex(own["tau"]) for name, own in fitted.facts().items()}
     if lifetimes is not None and found != dict(lifetimes):
-        raise ValueError("signals decay otherwise than those of the items that are there.")
+        raise ValueError("signals have other half-lives than those of the model; pass the same ones.")
     return fitted.to_arrays()["signals"], found
 
 
 def complete_users(change: Change, entry: Entry, before: Mapping[Id, UserRow]) -> tuple[list[UserRow], int]:
-    """Users as complete rows, and how many vectors each has."""
+    """Return users as complete rows, and how many vectors each has."""
     given = change.users
     ids = ids_of([one.id for one in given], entry.user_ids, "ids", whose="users").tolist()
     _check_mode(change.mode, ids, before, "user")
@@ -291,7 +297,7 @@ def _seen(
 ) -> tuple[tuple[Id, ...] | None, tuple[float, ...] | None]:
     if one.seen is None:
         if one.weights is not None:
-            raise ValueError(f"user {user!r} has weights, but nothing seen.")
+            raise ValueError(f"user {user!r} has weights, but no seen items; pass seen with weights.")
         return (None, None) if old is None else (old.seen, old.weights)
     seen = ids_of(one.seen, entry.item_ids, f"seen of user {user!r}", whose="items")
     if entry.item_ids == TEXTS and not len(seen):
@@ -301,7 +307,7 @@ def _seen(
     weights = np.asarray(_checks.numbers(one.weights, f"weights of user {user!r}"), np.float32)
     if weights.shape != seen.shape or not np.isfinite(weights).all():
         raise ValueError(
-            f"user {user!r} has {weights.size} weights, but must have a finite one for each of {len(seen)} items."
+            f"user {user!r} has {weights.size} weights, but needs a finite weight for each of {len(seen)} seen items."
         )
     return tuple(seen.tolist()), tuple(weights.tolist())
 
@@ -309,7 +315,7 @@ def _seen(
 def items_by_column(
     item_factors: ArrayLike | None, ids: ArrayLike, entry: Entry, attributes: Any, signals: Any, payload: Any
 ) -> list[ItemInput]:
-    """Columns of arrays and tables as what is told of each item."""
+    """Turn arrays and tables into one input per item."""
     named = _checks.ids(ids, None)
     n = len(named)
     factors: Any = [None] * n
@@ -321,12 +327,12 @@ def items_by_column(
     if attributes is not None:
         like = columns_of(entry)
         if like is None:
-            raise ValueError(f"attributes are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"attributes are given, but generation {entry.name!r} has none; leave them out.")
         known = _told(Attributes.of(attributes, n, like=like, some=True))
     numbers: Sequence[Any] = [None] * n
     if signals is not None:
         if entry.signals is None:
-            raise ValueError(f"signals are given, but generation {entry.name!r} has none.")
+            raise ValueError(f"signals are given, but generation {entry.name!r} has none; leave them out.")
         like_factors = np.ones((n, 1), np.float32) if item_factors is None else factors
         values, given = signal_columns(signals, entry.signals, like_factors)
         numbers = [dict(zip(given, row, strict=True)) for row in values.tolist()]

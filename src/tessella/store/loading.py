@@ -1,4 +1,4 @@
-"""Loading: a whole model as rows, in transactions of bounded size."""
+"""Loading: writes a whole model as rows, in transactions of bounded size."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from tessella.store.building import columns_bytes
 from tessella.store.inputs import by_row, payload_text, signal_columns
 from tessella.store.rows import as_json, item_values, kind_of, seen_bytes, user_values
 
-ROWS = 20_000  # in one transaction
+ROWS = 20_000  # rows per transaction
 
 
 @dataclass(frozen=True)
 class Bulk:
-    """A model to be loaded, checked."""
+    """A model to load, already checked."""
 
     factors: NDArray[np.float32]
     ids: NDArray[Any]
@@ -49,11 +49,11 @@ class Bulk:
         signals: Any,
         payload: Sequence[Any] | None,
     ) -> "Bulk":
-        """What a caller passed, refused before anything is written."""
+        """Check what a caller passed, before anything is written."""
         factors = _checks.item_factors(item_factors)
         n, width = factors.shape
         if not n:
-            raise ValueError("item_factors has 0 rows, but a model has at least 1 item.")
+            raise ValueError("item_factors has 0 rows, but a model needs at least 1 item.")
         ids = np.arange(n) if item_ids is None else _checks.ids(item_ids, n, name="item_ids")
         known = None if attributes is None else Attributes.of(attributes, n)
         numbers, lifetimes = (None, None) if signals is None else signal_columns(signals, None, factors)
@@ -72,7 +72,7 @@ class Bulk:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the row of its generation says."""
+        """The values for the row of its generation."""
         interests = None
         if self.user_ids is not None and len(self.user_ids):
             interests = (
@@ -90,14 +90,14 @@ class Bulk:
         }
 
     def parts(self) -> Iterator[tuple[str, slice]]:
-        """What to write in each transaction: items or users, and which."""
+        """Yield what each transaction writes: "items" or "users", and their range."""
         for some in cut(len(self.ids), ROWS):
             yield "items", some
         for some in cut(0 if self.user_ids is None else len(self.user_ids), ROWS):
             yield "users", some
 
     def write(self, database: sqlite3.Connection, number: int, what: str, some: slice) -> int:
-        """Write some rows, and say how many."""
+        """Write a range of rows and return how many there were."""
         if what == "items":
             rows.put_items(database, number, self._items(some))
         else:
@@ -136,7 +136,7 @@ class Bulk:
 
 
 def _seen(ids: NDArray[Any], seen: Any, n_users: int | None) -> Seen:
-    """What users have seen, in any form that a recommender takes."""
+    """Return what users have seen, from any form that a recommender takes."""
     version = Index.build(np.ones((len(ids), 1), np.float32), ids, method="exact")._version
     if n_users is None:
         matrix = seen[0] if type(seen) is tuple and len(seen) == 2 else seen

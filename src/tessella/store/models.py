@@ -1,4 +1,4 @@
-"""Models: the generations of a store that are in memory, from a snapshot or from rows, and how they follow changes."""
+"""Models: generations in memory, loaded from a snapshot or from rows, and how they follow changes."""
 
 import contextlib
 import json
@@ -16,23 +16,23 @@ from tessella.store.rows import Id
 from tessella.store.tables import Entry
 from tessella.versions import storage
 
-_MARK = "catalogue"  # what a snapshot calls the facts that tell of which rows it is
+_MARK = "catalogue"  # where a snapshot says which rows it was made from
 
 
 class EmptyError(ValueError):
-    """There is nothing yet that could answer."""
+    """The store or generation is empty, so nothing can answer."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A generation in memory, as of one version of its rows.
+    """A generation in memory, at one version of its rows.
 
     Attributes
     ----------
     name : str
         The name of the generation.
     version : int
-        The version of the store that changed it last.
+        The version of the store at its last change.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Model:
 
     @property
     def recommender(self) -> StoredRecommender:
-        """What answers; a generation without items has none."""
+        """The recommender of the generation; a generation without items has none."""
         if self.held is None:
             raise EmptyError(f"generation {self.name!r} holds no items yet; add some.")
         return self.held
 
     def after(self, entry: Entry, edition: Edition | None) -> "Model":
-        """The model of the next version. Its recommender is the same object, with the next edition in it."""
+        """Return the model at the next version. It keeps its recommender object, which gets the next edition."""
         if edition is None or not edition.version.n_live:
             held = None
         elif self.held is None:
@@ -62,17 +62,17 @@ class Model:
 
 
 def of(entry: Entry, held: StoredRecommender | None) -> Model:
-    """The model of a generation's row."""
+    """Return the model for the row of a generation."""
     return Model(entry.name, entry.version, entry.number, entry.token, entry.mark, held)
 
 
 def snapshot_path(path: Path, entry: Entry | Model) -> Path:
-    """The file for the snapshot of a generation."""
+    """Return the path of a generation's snapshot."""
     return _files.beside(path, "", f".{entry.token}.snapshot")
 
 
 def write_snapshot(path: Path, model: Model) -> None:
-    """Write the index of a model beside the store, so that it need not be built again."""
+    """Write the index of a model beside the store, so that opening the store need not build it."""
     if model.held is None:
         return
     arrays, facts = packed(building.numbered(model.held._edition, model.version))
@@ -81,7 +81,10 @@ def write_snapshot(path: Path, model: Model) -> None:
 
 
 def opened(database: sqlite3.Connection, path: Path, entry: Entry, *, mmap: bool) -> tuple[Model, bool]:
-    """A generation from its snapshot if that can be trusted, or from its rows; and whether the snapshot is current."""
+    """Load a generation from its snapshot, or from its rows if the snapshot is unusable.
+
+    The second result is whether the snapshot is current.
+    """
     kept = snapshot_path(path, entry)
     if kept.exists():
         try:
@@ -90,35 +93,35 @@ def opened(database: sqlite3.Connection, path: Path, entry: Entry, *, mmap: bool
             if isinstance(error, rows.DamagedRowError):
                 raise
             reason = str(error).removesuffix(".")
-            warnings.warn(f"{reason}; the index is built anew from the rows of {path.name}.", UserWarning, stacklevel=4)
+            warnings.warn(f"{reason}; the index is rebuilt from the rows of {path.name}.", UserWarning, stacklevel=4)
     return of(entry, building.build(database, path, entry)), False
 
 
 def _from_snapshot(
     database: sqlite3.Connection, path: Path, entry: Entry, kept: Path, *, mmap: bool
 ) -> tuple[Model, bool]:
-    """The model in a snapshot, with the changes since; refused if that is not known to be the rows' own."""
+    """Load the model of a snapshot and apply the changes since; refuse one that may not match the rows."""
     arrays, facts = storage.read(kept, mmap=mmap)
     told = facts.get(_MARK)
     if not isinstance(told, dict) or told.get("token") != entry.token:
-        raise ValueError(f"{kept.name} is no snapshot of generation {entry.name!r}")
+        raise ValueError(f"{kept.name} is not a snapshot of generation {entry.name!r}")
     delta = changes_since(database, path, entry, told["version"], told["mark"])
     if delta is None:
         raise ValueError(
-            f"{kept.name} is stale: it is of version {told['version']}, but generation {entry.name!r} is of version "
+            f"{kept.name} is stale: it has version {told['version']}, but generation {entry.name!r} has version "
             f"{entry.version}"
         )
     edition = unpacked(arrays, facts, str(kept))
     if (told["version"], told["mark"]) == (entry.version, entry.mark):
         if edition.version.n_live != entry.n_items:
-            raise ValueError(f"{kept.name} holds {edition.version.n_live} items, but there are {entry.n_items}")
+            raise ValueError(f"{kept.name} holds {edition.version.n_live} items, but the store holds {entry.n_items}")
         return of(entry, StoredRecommender(edition)), True
     after = building.changed(edition, entry, delta)
     return of(entry, StoredRecommender(after) if after.version.n_live else None), False
 
 
 def changes_since(database: sqlite3.Connection, path: Path, entry: Entry, version: int, mark: str) -> Delta | None:
-    """What has changed in a generation since a version of it; None if the list of changes does not reach back."""
+    """Return the changes of a generation since a version; None if the list of changes does not go back that far."""
     if (version, mark) == (entry.version, entry.mark):
         return Delta()
     listed = database.execute(
@@ -144,7 +147,7 @@ def changes_since(database: sqlite3.Connection, path: Path, entry: Entry, versio
 
 
 def next_edition(database: sqlite3.Connection, path: Path, model: Model, entry: Entry, delta: Delta) -> Edition | None:
-    """The edition of a model after a change; None if no item is left."""
+    """Return the edition of a model after a change; None if no item is left."""
     if not entry.n_items:
         return None
     if model.held is None:
@@ -154,7 +157,7 @@ def next_edition(database: sqlite3.Connection, path: Path, model: Model, entry: 
 
 
 def remove_snapshots(path: Path, tokens: set[str]) -> None:
-    """Delete the snapshots of generations that are gone, and what was left by a process that was killed."""
+    """Delete the snapshots of dropped generations, and temporary files of processes that were killed."""
     start, end = f"{path.name}.", ".snapshot"
     with contextlib.suppress(OSError):
         for file in path.parent.iterdir():

@@ -1,4 +1,4 @@
-"""Pending: the changes of one transaction, written as rows, and what indexes must learn of them."""
+"""Pending: writes the changes of one transaction as rows, and collects what the indexes must apply."""
 
 import secrets
 import sqlite3
@@ -16,13 +16,13 @@ from tessella.store.models import EmptyError
 from tessella.store.rows import Id, ItemRow, UserRow, as_json, item_values, kind_of, seen_bytes, user_values
 from tessella.store.tables import Entry
 
-KEPT_CHANGES = 10_000  # that readers can follow; who is further behind reloads
-MANY = 20_000  # ids in one change, beyond which readers reload
-TRIMMED_EVERY = 256  # versions
+KEPT_CHANGES = 10_000  # changes that readers can follow; a reader further behind reloads
+MANY = 20_000  # ids in one change; for more, readers reload
+TRIMMED_EVERY = 256  # versions between two trims of the list of changes
 
 
 def stamp(database: sqlite3.Connection, number: int, kind: str, ids: str | None) -> tuple[int, str]:
-    """Put a change on the list: the next version, and its mark."""
+    """Add a change to the list, and return its version and mark."""
     version, mark = int(tables.facts(database)["version"]) + 1, secrets.token_hex(8)
     database.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", (version, number, mark, kind, ids))
     if version % TRIMMED_EVERY == 0:
@@ -31,7 +31,7 @@ def stamp(database: sqlite3.Connection, number: int, kind: str, ids: str | None)
 
 
 class Pending:
-    """Changes within one transaction: rows that were written, and what the index must learn of them."""
+    """The changes of one transaction: the rows that were written, and what the indexes must apply."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
         self._database, self._path = database, path
@@ -44,7 +44,7 @@ class Pending:
         self.changed: dict[int, Entry] = {}
 
     def make(self, change: Change) -> int:
-        """Write one change; the version after it."""
+        """Write one change and return the version after it."""
         entry = self._entry(change.generation)
         before = self._entries[entry.name]
         items: list[ItemRow] = []
@@ -143,7 +143,7 @@ class Pending:
         return complete, replace(entry, n_users=entry.n_users + len(complete) - len(before), interests=interests)
 
     def _placed(self, complete: list[Any], table: str) -> list[Any]:
-        """Rows with their places; new ones come last."""
+        """Return the rows with their places; new rows come last."""
         place = rows.next_place(self._database, table)
         made = []
         for row in complete:
@@ -174,7 +174,7 @@ class Pending:
             touched[name].update({row.id: row for row in put})
 
     def delta(self, number: int) -> Delta:
-        """What the index of a generation must learn."""
+        """Return the changes that the index of a generation must apply."""
         touched = self._touched[number]
         return Delta(
             list(touched["items"].values()),
@@ -184,7 +184,7 @@ class Pending:
         )
 
     def close(self) -> int:
-        """Write the version of the store, and trim the list of changes."""
+        """Write the version of the store, trim the list of changes, and return the version."""
         before = int(tables.facts(self._database)["version"])
         if self._version != before:
             tables.set_facts(self._database, version=self._version)

@@ -1,4 +1,4 @@
-"""Rows: items and users as SQLite has them, each with a checksum of all that it holds."""
+"""Rows: reads and writes items and users as SQLite rows, each with a checksum over all its values."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tessella.store.tables import Entry
 
 Id: TypeAlias = int | str
-WHOLE, TEXTS = "whole numbers", "texts"
+WHOLE, TEXTS = "whole numbers", "texts"  # the kinds of ids, as stored
 CHUNK = 10_000  # rows at a time
 _ASKED_AT_ONCE = 500  # ids in one statement
 _ITEM = "place, id, factors, attributes, signals, payload, crc"
@@ -21,14 +21,14 @@ _USER = "place, id, factors, seen, weights, crc"
 
 
 class ItemRow(NamedTuple):
-    """An item, complete."""
+    """A complete item."""
 
     id: Id
     factors: bytes  # float32, little-endian
     attributes: dict[str, Any] | None = None
     signals: dict[str, float] | None = None
     payload: Any = None
-    place: int | None = None  # None for one that is to be added
+    place: int | None = None  # None for an item that is not stored yet
 
     @property
     def vector(self) -> NDArray[np.float32]:
@@ -37,17 +37,17 @@ class ItemRow(NamedTuple):
 
 
 class UserRow(NamedTuple):
-    """A user, complete."""
+    """A complete user."""
 
     id: Id
-    factors: bytes | None  # of all vectors, one after another
+    factors: bytes | None  # all vectors, one after another
     seen: tuple[Id, ...] | None = None
     weights: tuple[float, ...] | None = None
     place: int | None = None
 
 
 class Items(NamedTuple):
-    """All items, in the order in which they came."""
+    """All items, in insertion order."""
 
     ids: NDArray[Any]
     factors: NDArray[np.float32]
@@ -56,7 +56,7 @@ class Items(NamedTuple):
 
 
 class Users(NamedTuple):
-    """All users, in the order in which they came."""
+    """All users, in insertion order."""
 
     ids: NDArray[Any]
     factors: NDArray[np.float32] | None
@@ -65,11 +65,11 @@ class Users(NamedTuple):
 
 
 class DamagedRowError(ValueError):
-    """A row that is not what was written."""
+    """A row does not match its checksum, or rows are missing."""
 
 
 def as_json(value: Any) -> str | None:
-    """JSON text in one form; None stays None."""
+    """Return a value as compact JSON; None stays None."""
     return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -90,7 +90,7 @@ def _user_crc(place: int, user: Id, factors: bytes | None, seen: bytes | None, w
 def item_values(
     place: int, item: Id, factors: bytes, attributes: str | None, signals: str | None, payload: str | None
 ) -> tuple[Any, ...]:
-    """What is inserted for an item."""
+    """Return the values to insert for an item."""
     crc = _item_crc(place, item, factors, attributes, signals, payload)
     return place, item, factors, attributes, signals, payload, crc
 
@@ -98,17 +98,17 @@ def item_values(
 def user_values(
     place: int, user: Id, factors: bytes | None, seen: bytes | None, weights: bytes | None
 ) -> tuple[Any, ...]:
-    """What is inserted for a user."""
+    """Return the values to insert for a user."""
     return place, user, factors, seen, weights, _user_crc(place, user, factors, seen, weights)
 
 
 def put_items(database: sqlite3.Connection, number: int, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write items, in the place of those that have their places."""
+    """Write items; a row with the same place is replaced."""
     database.executemany(f"INSERT OR REPLACE INTO items_{number} ({_ITEM}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
 
 
 def put_users(database: sqlite3.Connection, number: int, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write users, in the place of those that have their places."""
+    """Write users; a row with the same place is replaced."""
     database.executemany(f"INSERT OR REPLACE INTO users_{number} ({_USER}) VALUES (?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
 
 
@@ -118,12 +118,12 @@ def remove(database: sqlite3.Connection, table: str, ids: Sequence[Id]) -> None:
 
 
 def next_place(database: sqlite3.Connection, table: str) -> int:
-    """The place after the last."""
+    """Return the place after the last row."""
     return int(database.execute(f"SELECT coalesce(max(place), -1) + 1 FROM {table}").fetchone()[0])  # noqa: S608
 
 
 def seen_bytes(seen: Sequence[Id] | NDArray[Any] | None, kind: str | None) -> bytes | None:
-    """What a user has seen, as it is written."""
+    """Serialise the items that a user has seen."""
     if seen is None:
         return None
     if kind == TEXTS:
@@ -139,7 +139,7 @@ def _seen(data: bytes, kind: str | None) -> NDArray[Any]:
 
 
 def some_items(database: sqlite3.Connection, path: Path, entry: Entry, ids: Sequence[Id]) -> dict[Id, ItemRow]:
-    """Those of some items that are there."""
+    """Return the rows of the given items that exist, by id."""
     found = {}
     for row in _asked(database, f"items_{entry.number}", _ITEM, ids):
         _check_item(row, path, entry)
@@ -150,7 +150,7 @@ def some_items(database: sqlite3.Connection, path: Path, entry: Entry, ids: Sequ
 def items_by_place(
     database: sqlite3.Connection, path: Path, entry: Entry, after: int, limit: int, title: str | None = None
 ) -> list[ItemRow]:
-    """Items in the order in which they came, from the one behind a place on; those whose title or id holds a text."""
+    """Return a page of items in insertion order after a place; `title` matches part of the title, or the whole id."""
     condition, values = "place > ?", [after]
     if title is not None:
         condition += " AND (json_extract(attributes, '$.title') LIKE ? ESCAPE '\\' OR CAST(id AS TEXT) = ?)"
@@ -164,7 +164,7 @@ def items_by_place(
 
 
 def some_users(database: sqlite3.Connection, path: Path, entry: Entry, ids: Sequence[Id]) -> dict[Id, UserRow]:
-    """Those of some users who are there."""
+    """Return the rows of the given users that exist, by id."""
     found = {}
     for row in _asked(database, f"users_{entry.number}", _USER, ids):
         _check_user(row, path, entry)
@@ -175,7 +175,7 @@ def some_users(database: sqlite3.Connection, path: Path, entry: Entry, ids: Sequ
 def users_by_place(
     database: sqlite3.Connection, path: Path, entry: Entry, after: int, limit: int, start: str | None = None
 ) -> list[UserRow]:
-    """Users in the order in which they came, from the one behind a place on; those whose id starts with a text."""
+    """Return a page of users in insertion order after a place; `start` matches the beginning of the id."""
     condition, values = "place > ?", [after]
     if start is not None:
         condition += " AND substr(CAST(id AS TEXT), 1, ?) = ?"
@@ -188,7 +188,7 @@ def users_by_place(
 
 
 def payloads(database: sqlite3.Connection, entry: Entry, ids: Sequence[Id]) -> dict[Id, Any]:
-    """The payloads of some items; those without are left out."""
+    """Return the payloads of the given items by id; items without one are left out."""
     asked = _asked(database, f"items_{entry.number}", "id, payload", ids)
     return {item: json.loads(text) for item, text in asked if text is not None}
 
@@ -234,12 +234,12 @@ def _check_user(row: tuple[Any, ...], path: Path, entry: Entry) -> None:
 
 def _damaged(path: Path, what: str, entry: Entry) -> DamagedRowError:
     return DamagedRowError(
-        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a copy."
+        f"{path} is damaged: {what} of generation {entry.name!r} does not match its checksum; restore it from a backup."
     )
 
 
 def all_items(database: sqlite3.Connection, path: Path, entry: Entry) -> Items:
-    """Every item, checked."""
+    """Read all items of a generation and check them."""
     factors = np.empty((entry.n_items, entry.n_factors), np.float32)
     ids: list[Id] = []
     attributes: list[dict[str, Any]] | None = None if entry.columns is None else []
@@ -267,7 +267,7 @@ def all_items(database: sqlite3.Connection, path: Path, entry: Entry) -> Items:
 
 
 def all_users(database: sqlite3.Connection, path: Path, entry: Entry) -> Users:
-    """Every user, checked."""
+    """Read all users of a generation and check them."""
     n, interests = entry.n_users, entry.interests or 0
     shape = (n, entry.n_factors) if interests == 1 else (n, interests, entry.n_factors)
     factors = np.empty(shape, np.float32) if interests else None
@@ -302,7 +302,7 @@ def _check_count(path: Path, entry: Entry, what: str, found: int, expected: int)
     if found != expected:
         raise DamagedRowError(
             f"{path} is damaged: generation {entry.name!r} holds {found:,} {what}, but should hold {expected:,}; "
-            "restore it from a copy."
+            "restore it from a backup."
         )
 
 
@@ -313,5 +313,5 @@ def _id_array(ids: list[Id], kind: str | None) -> NDArray[Any]:
 
 
 def kind_of(ids: NDArray[Any]) -> str:
-    """Whether ids are whole numbers or texts."""
+    """Return the kind of ids: `WHOLE` for integers, `TEXTS` for strings."""
     return TEXTS if ids.dtype.kind == "U" else WHOLE

@@ -1,7 +1,7 @@
-"""Tables: what a store's SQLite file holds.
+"""Tables: the schema of a store's SQLite file.
 
-Each generation has two tables of its own, so that a model is dropped without touching others. Place is the order in
-which items or users came.
+Each generation has its own two tables, so that dropping a model does not touch others. The column `place` holds the
+insertion order of items and users.
 """
 
 import json
@@ -21,19 +21,19 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE generations (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
-    token TEXT NOT NULL,           -- what cursors and snapshots call it
+    token TEXT NOT NULL,           -- its name in cursors and snapshots
     ready INTEGER NOT NULL,        -- 0 while its rows are being loaded
     n_factors INTEGER NOT NULL,
-    item_ids TEXT,                 -- "whole numbers" or "texts"; null as long as there is none
+    item_ids TEXT,                 -- "whole numbers" or "texts"; null while it has no items
     user_ids TEXT,
-    interests INTEGER,             -- vectors of a user, 0 for users without; null as long as there is no user
-    columns BLOB,                  -- attributes of no item: their names and kinds
-    signals TEXT,                  -- lifetimes of decaying signals, or null, by name
+    interests INTEGER,             -- vectors per user, 0 if users have none; null while it has no users
+    columns BLOB,                  -- names and kinds of the attributes
+    signals TEXT,                  -- by name: the lifetime of a decaying signal, null for others
     options TEXT NOT NULL,         -- how its index is built
     n_items INTEGER NOT NULL DEFAULT 0,
     n_users INTEGER NOT NULL DEFAULT 0,
     version INTEGER NOT NULL,      -- of its last change
-    mark TEXT NOT NULL,            -- of its last change: two changes of one version, in two copies, differ in it
+    mark TEXT NOT NULL,            -- of its last change: tells apart equal versions in two copies of the file
     created REAL NOT NULL,
     published REAL
 );
@@ -66,7 +66,7 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A generation, as its row has it."""
+    """The row of a generation."""
 
     number: int
     name: str
@@ -88,7 +88,7 @@ class Entry:
 
 
 def create(path: Path) -> None:
-    """Write an empty store, whole or not at all."""
+    """Create an empty store atomically."""
     with _files.replacing(path, overwrite=path.exists()) as temporary:
         database = sqlite3.connect(temporary, isolation_level=None)
         try:
@@ -102,13 +102,13 @@ def create(path: Path) -> None:
 
 
 def facts(database: sqlite3.Connection) -> dict[str, Any]:
-    """What holds for the whole store: its id, version, the live generation, and those before."""
+    """Return the facts of the whole store: its id, version, live generation, and the generations live before."""
     found = dict(database.execute("SELECT name, value FROM facts"))
     return found | {"history": json.loads(found["history"])}
 
 
 def set_facts(database: sqlite3.Connection, **values: Any) -> None:
-    """Change some of them."""
+    """Change some facts of the store."""
     written = {name: json.dumps(value) if isinstance(value, list) else value for name, value in values.items()}
     database.executemany(
         "UPDATE facts SET value = ? WHERE name = ?", [(value, name) for name, value in written.items()]
@@ -116,16 +116,16 @@ def set_facts(database: sqlite3.Connection, **values: Any) -> None:
 
 
 def entries(database: sqlite3.Connection) -> dict[int, Entry]:
-    """All generations by number."""
+    """Return all generations by number."""
     rows = database.execute(f"SELECT {_FIELDS} FROM generations ORDER BY number")  # noqa: S608
     return {row[0]: _entry(row) for row in rows}
 
 
 def entry(database: sqlite3.Connection, number: int) -> Entry:
-    """One generation."""
+    """Return one generation by number."""
     row = database.execute(f"SELECT {_FIELDS} FROM generations WHERE number = ?", (number,)).fetchone()  # noqa: S608
     if row is None:
-        raise KeyError(f"generation number {number} is gone.")
+        raise KeyError(f"generation number {number} no longer exists.")
     return _entry(row)
 
 
@@ -138,7 +138,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def insert_generation(database: sqlite3.Connection, name: str, **values: Any) -> int:
-    """A new generation with tables of its own; not ready, and without indexes on ids."""
+    """Insert a generation and create its tables; it is not ready yet, and its ids are not indexed."""
     row = {
         "name": name,
         "token": secrets.token_hex(6),
@@ -157,12 +157,12 @@ def insert_generation(database: sqlite3.Connection, name: str, **values: Any) ->
 
 
 def index_ids(database: sqlite3.Connection, number: int) -> None:
-    """Make ids findable; faster after a bulk load than before."""
+    """Create the indexes on ids; this is faster after a bulk load than before it."""
     for statement in INDEXED.format(number=number).split(";")[:-1]:
         database.execute(statement)
 
 
 def update_generation(database: sqlite3.Connection, number: int, **values: Any) -> None:
-    """Change the row of a generation."""
+    """Update the row of a generation."""
     names = ", ".join(f"{name} = ?" for name in values)
     database.execute(f"UPDATE generations SET {names} WHERE number = ?", (*values.values(), number))  # noqa: S608

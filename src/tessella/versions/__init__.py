@@ -1,1 +1,1 @@
-"""Versions: the items of an index, change by change, and their file."""
+"""Versions: the state of an index after each change, and the file it is stored in."""

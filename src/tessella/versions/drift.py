@@ -1,4 +1,4 @@
-"""Drift: whether new items still look like those an index was fitted to."""
+"""Drift: whether new items still resemble those that an index was fitted to."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,13 @@ FEWEST_JUDGED = 100
 LARGEST_SCALE_RATIO = 2.0
 LEAST_LIKENESS = 0.8
 LARGEST_TILE_DISTANCE = 1.3
-ITEMS_PER_TILE = 16  # with fewer, centres lie much nearer to the items they were learned from than to any others
-SAMPLE = 2**12  # items whose distance from their tiles is looked at
+ITEMS_PER_TILE = 16  # with fewer, centres are much closer to the items they were learned from than to any others
+SAMPLE = 2**12  # items whose distance from their tiles is computed
 ITEMS_AT_ONCE = 2**12
 
 
 def drift(version: Version) -> Drift:
-    """Compare new items with fitted ones: their length, how it is spread over the principal axes, and their tiles."""
+    """Compare new items with fitted ones: their lengths, their spread over the principal axes, and their tiles."""
     new = _live(version, new=True)
     if not len(new):
         return Drift(0, version.n_live, 1.0, 1.0, False)
@@ -33,7 +33,7 @@ def drift(version: Version) -> Drift:
 
 
 def _spectra(version: Version, new: NDArray[np.int64]) -> tuple[float, float]:
-    """How long new items are beside the fitted ones, and the share of their squared length on the same axes."""
+    """Return the scale ratio and the likeness of new items."""
     fitted = version.fitted.spectrum
     spectrum = np.zeros(version.fitted.n_factors)
     for part in cut(len(new), ITEMS_AT_ONCE):
@@ -46,10 +46,10 @@ def _spectra(version: Version, new: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def _tile_fit(version: Version, tiling: Tiling, new: NDArray[np.int64]) -> tuple[float | None, int, bool]:
-    """How far from their tiles new items lie beside the fitted ones, how many are too long, and if that is too much.
+    """Return the tile distance of new items, how many are long, and whether the tiles no longer fit.
 
-    Of the items that tiles were learned from, those that are left stand for all. Where hardly any are, nothing speaks
-    for the tiles.
+    The items left of those that the tiles were learned from stand for all of them. If hardly any are left, there is no
+    evidence that the tiles still fit.
     """
     n_long = sum(
         int(np.count_nonzero(tiling.is_long(version.factors_at(new[part])))) for part in cut(len(new), ITEMS_AT_ONCE)
@@ -68,14 +68,14 @@ def _tile_fit(version: Version, tiling: Tiling, new: NDArray[np.int64]) -> tuple
 
 
 def _ratio(square: float, fitted: float) -> float:
-    """The root of a mean square over that of the fitted items."""
+    """Return the root of a mean square divided by that of the fitted items."""
     if fitted > 0:
         return float(np.sqrt(square / fitted))
     return np.inf if square > 0 else 1.0
 
 
 def _squared_distances(version: Version, tiling: Tiling, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Squared distances of some of the items at positions, those for tile 0 aside, from the nearest centres."""
+    """Return squared distances from the nearest centres, for a sample of items, without those of tile 0."""
     evenly = np.linspace(0, len(positions) - 1, min(SAMPLE, len(positions))).astype(np.int64)
     factors = version.factors_at(positions[evenly])
     factors = factors[~tiling.is_long(factors)]
@@ -84,6 +84,6 @@ def _squared_distances(version: Version, tiling: Tiling, positions: NDArray[np.i
 
 
 def _live(version: Version, *, new: bool) -> NDArray[np.int64]:
-    """Positions of the items that are there and are new, or are not, in the order in which they came."""
+    """Return the positions of live items, either the new ones or the others, in order of their rows."""
     positions = version.live_positions
     return positions[version.is_new_at(positions) == new] if len(positions) else positions

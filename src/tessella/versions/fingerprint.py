@@ -1,4 +1,4 @@
-"""Fingerprints: short texts that differ if what they were made of does."""
+"""Fingerprints: short strings that differ if their inputs differ."""
 
 import hashlib
 from dataclasses import fields, is_dataclass
@@ -15,20 +15,20 @@ _HISTORY = ("number", "next_row", "moved", "lineage", "n_changed")
 
 
 def fingerprint(*values: Any) -> str:
-    """The digest of arrays, plain values, and tuples and dataclasses of them."""
+    """Return the digest of arrays, plain values, and tuples and dataclasses of them."""
     digest = hashlib.blake2b(digest_size=16)
     _feed(digest, values)
     return digest.hexdigest()
 
 
 def index_fingerprint(version: Version) -> str:
-    """The digest of everything that answers depend on, and not of how many changes led there."""
+    """Return the digest of everything that answers depend on, but not of the history of changes."""
     parts = {part.name: getattr(version, part.name) for part in fields(version) if part.name not in _HISTORY}
     return fingerprint(*parts.items())
 
 
 def _feed(digest: Any, value: Any) -> None:
-    """Each value goes in after its kind and size, so that no two sequences of values look alike."""
+    """Add a value to a digest, preceded by its type and size, so that different sequences of values never coincide."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufU":
         digest.update(f"array {value.dtype.str} {value.shape};".encode())
         digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
@@ -36,7 +36,7 @@ def _feed(digest: Any, value: Any) -> None:
         _feed(digest, value.to_json())
     elif isinstance(value, SparseMap):
         _feed(digest, (value.schema_, value.scale_, value.rotation_))
-    elif isinstance(value, Plan):  # not what was measured on the way to it
+    elif isinstance(value, Plan):  # without its measurements
         _feed(digest, (value.method.name, value.method, value.k, value.deepest))
         _feed(digest, [(step.k, *((method.name, method) for method in step[1:])) for step in value.steps])
     elif is_dataclass(value):

@@ -1,4 +1,4 @@
-"""Segment: some of the items, never changed once made."""
+"""Segment: an immutable part of the items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,48 +17,50 @@ from tessella.retrieval.fitted import Fitted
 from tessella.retrieval.postings import Entries, Postings
 from tessella.retrieval.tiles import TiledItems
 
-CLOSE = 4  # ids that span at most so many times their number get an entry for each number between them
+NUMBERS_AT_ONCE = 2**16
+CLOSE = 4  # ids whose range is at most 4 times their count get a table with an entry for each number in it
 
 
 class NewItems(NamedTuple):
-    """Items on their way into a segment, in any order."""
+    """Items that are to become a segment, in any order."""
 
     factors: NDArray[np.float32]  # (n, n_factors)
     ids: NDArray[Any]  # (n)
-    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
-    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+    rows: NDArray[np.int32]  # (n) the order in which items were added, for ties and filters
+    is_new: NDArray[np.bool_]  # (n) whether the item was added or updated after the index was fitted
 
     @classmethod
     def together(cls, parts: Sequence[Self]) -> Self:
-        """The items of several parts, at least one, as one."""
+        """Concatenate the items of several parts, at least one."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Some of the items by falling norm, never changed once made. An item's number in that order is its position."""
+    """An immutable part of the items, sorted by falling norm. An item's number in that order is its position."""
 
     factors: NDArray[np.float32]  # (n, n_factors)
-    rows: NDArray[np.int32]  # (n) the order in which items came, for ties and filters
+    rows: NDArray[np.int32]  # (n) the order in which items were added, for ties and filters
     by_row: NDArray[np.int32]  # (n) the order that sorts the rows
     ids: NDArray[Any]  # (n)
-    by_id: NDArray[np.int32]  # the order that sorts texts; for whole numbers a table of positions, -1 where none is
-    first_id: int | None  # of a table with an entry for each number from this on; None where ids lie too far apart
-    is_new: NDArray[np.bool_]  # (n) whether the item came, or changed, after the index was fitted
+    by_id: NDArray[np.int32]  # for strings, the order that sorts them; for integers, a table of positions or -1
+    first_id: int | None  # the first id of a table with an entry for each number; None if by_id is a hash table
+    is_new: NDArray[np.bool_]  # (n) whether the item was added or updated after the index was fitted
     codes: ExactCodes
     postings: Postings
-    tiles: TiledItems | None  # if tiles were learned
-    removed: NDArray[np.uint8] | None  # a bit for each position whose item was removed
+    tiles: TiledItems | None  # None without learned tiles
+    removed: NDArray[np.uint8] | None  # a bit for each position, set if its item was removed
     n_live: int
 
     @classmethod
     def build(cls, items: NewItems, fitted: Fitted, threads: int = 1) -> Self:
-        """A segment of checked items, whose factors it takes over and puts in order."""
+        """Build a segment of checked items. It keeps their arrays, and sorts them in place."""
         give_way()
         order = np.argsort(-squared_norms(items.factors), kind="stable")
-        ordered = items.factors
+        ordered, ids, rows, is_new = items
         core().kernels.reorder(ordered, order)
-        rows, ids, is_new = items.rows[order], items.ids[order], items.is_new[order]
+        for array in (ids, rows, is_new):  # in place: a copy would last as long as the caller holds the original
+            array[:] = array[order]
         n = len(ordered)
         del order
         codes = ExactCodes.empty(n, fitted.axes)
@@ -93,7 +95,7 @@ class Segment:
         postings: Postings,
         tiles: TiledItems | None,
     ) -> Self:
-        """A segment of arrays that are by falling norm already."""
+        """Make a segment of arrays that are already sorted by falling norm."""
         by_row = _order_of(rows)
         table = _table_of(ids, rows, by_row)
         return cls(factors, rows, by_row, ids, *table, is_new, codes, postings, tiles, None, len(ids))
@@ -103,35 +105,35 @@ class Segment:
 
     @property
     def live(self) -> NDArray[np.int64]:
-        """Positions of the items that are there."""
+        """The positions of the items that have not been removed."""
         if self.removed is None:
             return np.arange(len(self))
         return np.flatnonzero(~np.unpackbits(self.removed, bitorder="little", count=len(self)).astype(np.bool_))
 
     @property
     def live_items(self) -> NewItems:
-        """The items that are there."""
+        """The items that have not been removed."""
         live = self.live
         return NewItems(self.factors[live], self.ids[live], self.rows[live], self.is_new[live])
 
     @property
     def longest(self) -> float:
-        """The norm of the longest item that is there, or a little more."""
+        """An upper bound of the norm of the longest live item, tight but for rounding."""
         if self.removed is None:
             return self.codes.longest
-        byte = int(np.argmax(self.removed != 0xFF))  # items go by falling norm
+        byte = int(np.argmax(self.removed != 0xFF))  # items are sorted by falling norm
         bits = ~int(self.removed[byte]) & 0xFF
         first = 8 * byte + (bits & -bits).bit_length() - 1
         return float(np.sqrt(squared_norms(self.factors[first : first + 1])).sum() * (1 + NORM_SPARE))
 
     def find(self, ids: NDArray[Any], base: int, positions: NDArray[np.int64]) -> None:
-        """Fill in the positions, with the base added, of those ids that are here; ids of the other kind are not."""
+        """Fill in the positions, plus `base`, of the ids in this segment; ids of the other type are never found."""
         if ids.dtype.kind == self.ids.dtype.kind:
             find_ids = core().kernels.find_ids if ids.dtype == np.int64 else _reference.find_ids
             find_ids(self, base, ids, positions)
 
     def without(self, positions: NDArray[np.int64]) -> Self:
-        """The segment with some more items removed."""
+        """Return the segment with the items at some positions removed."""
         bits = np.zeros(-(-len(self) // 8) * 8, np.uint8)
         if self.removed is not None:
             bits = np.unpackbits(self.removed, bitorder="little")
@@ -139,7 +141,7 @@ class Segment:
         return replace(self, removed=np.packbits(bits, bitorder="little"), n_live=self.n_live - len(positions))
 
     def memory(self) -> dict[str, int]:
-        """Bytes of each part."""
+        """Return the bytes of each part."""
         removed = 0 if self.removed is None else self.removed.nbytes
         orders = self.by_row.nbytes + (0 if self.by_id is self.by_row else self.by_id.nbytes)
         own = self.rows.nbytes + self.ids.nbytes + orders + self.is_new.nbytes + removed
@@ -155,27 +157,31 @@ class Segment:
 def _table_of(
     ids: NDArray[Any], rows: NDArray[np.int32], by_row: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], int | None]:
-    """How ids are found, and the first id where the table has an entry for each number."""
+    """Return the table for finding ids, and its first id if it has an entry for each number."""
     if ids.dtype.kind == "U":
         return np.argsort(ids, kind="stable").astype(np.int32), None
     n, first, last = len(ids), int(ids.min()), int(ids.max())
     span = last - first + 1
-    if span == n and np.array_equal(ids, rows):  # items that have their rows for ids
+    if span == n and np.array_equal(ids, rows):  # ids that equal the rows
         return by_row, first
     if span <= CLOSE * n:
-        table = np.full(span, -1, np.int32)
-        table[ids - first] = np.arange(n, dtype=np.int32)
-        return table, first
+        return _inverse(ids, first, span), first
     table = np.empty(1 << (2 * n).bit_length(), np.int32)
     core().kernels.scatter_ids(ids, table)
     return table, None
 
 
 def _order_of(rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The order that sorts the rows, which are all different; where they have no gaps there is nothing to sort."""
+    """Return the order that sorts the rows, which are unique; rows without gaps need no sorting."""
     first, n = int(rows.min()), len(rows)
     if int(rows.max()) - first + 1 > n:
         return np.argsort(rows).astype(np.int32)
-    order = np.empty(n, np.int32)
-    order[rows - first] = np.arange(n, dtype=np.int32)
-    return order
+    return _inverse(rows, first, n)
+
+
+def _inverse(numbers: NDArray[np.integer[Any]], first: int, size: int) -> NDArray[np.int32]:
+    """Return the index of each number from `first` on in an array of unique numbers, or -1; computed in blocks."""
+    places = np.full(size, -1, np.int32)
+    for part in cut(len(numbers), NUMBERS_AT_ONCE):
+        places[numbers[part] - first] = np.arange(part.start, part.stop, dtype=np.int32)
+    return places

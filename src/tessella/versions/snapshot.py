@@ -1,4 +1,4 @@
-"""Snapshots: a version of an index as named arrays and plain facts, and back."""
+"""Snapshots: convert a version of an index to named arrays and plain metadata, and back."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,13 +25,13 @@ _CODES = ("codes", "offsets", "block_terms")
 _TILES = ("tile_members", "tile_starts", "tile_radii", "tile_codes", "tile_offsets", "tile_scales")
 _GROUPS = ("group_codes", "group_offsets", "group_scales", "group_radii")
 _POSTINGS = ("positions", "impacts", "slots", "starts", "scales", "block_lists")
-GROUPED_FROM = 4  # format: before, tiles had no groups, and codes no tails and other heads
-SKETCHED_FROM = 5  # format: before, tiles were made of factors, not of sketches
+GROUPED_FROM = 4  # the format since which tiles have groups, and codes have tails and variable heads
+SKETCHED_FROM = 5  # the format since which tiles may use sketches instead of factors
 _BEFORE_FORMAT_3 = {"places": "positions", "tile_places": "tile_members"}
 
 
 def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
-    """All live items as one segment, with rows from 0."""
+    """Return the arrays and metadata of all live items, as one segment with rows from 0."""
     fitted = version.fitted
     arrays: dict[str, NDArray[Any]] = {"basis": fitted.basis, "spectrum": fitted.spectrum}
     facts: dict[str, object] = {
@@ -70,7 +70,7 @@ def snapshot(version: Version) -> tuple[dict[str, NDArray[Any]], dict[str, objec
 
 
 def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -> Version:
-    """The version that `snapshot` took; arrays that do not belong together are refused."""
+    """Rebuild the version from a snapshot; refuse arrays that are inconsistent."""
     if facts.get("kind", "index") != "index":
         raise ValueError(f"{name} holds a {facts['kind']}, not an index; load it with Recommender.load.")
     arrays = {_BEFORE_FORMAT_3.get(part, part): array for part, array in arrays.items()}
@@ -84,7 +84,7 @@ def restore(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], name: str) -
         )  # files of format 1 have no plan
         grouped = _format(facts) >= GROUPED_FROM
         _check_names(arrays, n, texts, fitted.tiling is not None, grouped)
-        moved = facts.get("moved", number > 0)  # older files do not say whether items were removed
+        moved = facts.get("moved", number > 0)  # older files do not record whether items were removed
         _checks.true_or_false(moved, "moved")
         n_changed = _checks.whole_number(facts.get("n_changed", 0), "n_changed", 0)  # not in files before format 4
         if not n:
@@ -123,7 +123,7 @@ def _check_names(arrays: dict[str, NDArray[Any]], n: int, texts: bool, tiled: bo
         wanted |= {"id_bytes", "id_ends"} if texts else {"ids"}
     strange = (set(arrays) - {"rotation"}) ^ wanted
     if strange:
-        raise ValueError(f"{min(strange)} is missing or does not belong there")
+        raise ValueError(f"{min(strange)} is missing or unexpected")
 
 
 def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
@@ -136,7 +136,7 @@ def _check_items(factors: NDArray[np.float32], rows: NDArray[np.int32]) -> None:
 def _restore_fitted(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], n_factors: int) -> Fitted:
     basis = _checks.rotation(arrays["basis"], "basis")
     _checks.expect(basis, "basis", np.float64, (n_factors, n_factors))
-    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > LARGEST_SKEW:  # certificates rest on it
+    if np.abs(basis.T @ basis - np.eye(n_factors)).max() > LARGEST_SKEW:  # certificates rely on it
         raise ValueError("the basis is not orthonormal")
     _checks.expect(arrays["spectrum"], "spectrum", np.float64, (n_factors,))
     schema = Schema.from_json(facts["schema"])
@@ -156,7 +156,7 @@ def _restore_tiling(arrays: dict[str, NDArray[Any]], facts: dict[str, Any], axes
     centres, sketched = arrays["centres"], _format(facts) >= SKETCHED_FROM
     _checks.expect(centres, "centres", np.float32, (len(centres), axes.tile_width if sketched else axes.n_factors))
     if not len(centres) or not np.isfinite(centres).all():
-        raise ValueError("there are no centres, or not all are finite")
+        raise ValueError("centres are missing or not finite")
     long_norm = _checks.number_at_least(float.fromhex(facts["long_norm"]), "long_norm", 0.0)
     n_items = _checks.whole_number(facts.get("tiled_items", facts["n_items"]), "tiled_items", 0)
     centres = centres if sketched else axes.sketch(centres)
@@ -179,12 +179,12 @@ def _restore_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -
 
 
 def _regroup_tiles(arrays: dict[str, NDArray[Any]], tiling: Tiling, form: int) -> TiledItems:  # noqa: ARG001
-    """Before format 4, the members of a tile stood one after another by falling norm, and `starts` counted them."""
+    """Group the tiles of a file before format 4, which has each tile's members by falling norm, without groups."""
     members, starts, n = arrays["tile_members"], arrays["tile_starts"], len(arrays["factors"])
     _checks.expect(members, "tile_members", np.int32, (len(members),))
     _checks.expect(starts, "tile_starts", np.int32, (len(tiling.centres) + 2,))
     if starts[0] != 0 or starts[-1] != len(members) or (np.diff(starts) < 0).any():
-        raise ValueError("tiles leave the arrays")
+        raise ValueError("tiles point outside the arrays")
     if not np.array_equal(np.unique(members), np.arange(n)) or len(members) > 2 * n:
-        raise ValueError("tiles do not hold every item")
+        raise ValueError("tiles do not contain every item")
     return TiledItems.of(arrays["factors"], tiling, members, np.diff(starts), thread_count(None))

@@ -1,8 +1,8 @@
-"""One-file snapshots: arrays and JSON in a safetensors file, every part of it checksummed.
+"""Snapshots in one file: arrays and JSON in the safetensors format, with a checksum for every part.
 
-A file is safetensors as published: eight bytes with the length of a JSON header, the header, the arrays. Its metadata
-holds one text: a digest, and the JSON it is the digest of, which repeats type, shape and digest of every array. A
-header that is not exactly what its content serialises to is refused, so no byte of the file can change unnoticed.
+A safetensors file consists of eight bytes with the length of a JSON header, the header, and the arrays. Its metadata is
+one string: a digest, followed by the JSON that it is the digest of, which lists type, shape and digest of every array.
+A header that is not exactly the serialisation of its content is refused, so no byte of the file can change unnoticed.
 """
 
 import contextlib
@@ -42,28 +42,28 @@ def _metadata(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) -
 
 
 def to_bytes(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object]) -> bytes:
-    """A snapshot in memory."""
+    """Serialise a snapshot in memory."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     return safetensors.numpy.save(contiguous, _metadata(contiguous, facts))
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, object], *, overwrite: bool) -> None:
-    """Write a snapshot, whole or not at all."""
+    """Write a snapshot to a file, atomically."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with _files.replacing(path, overwrite=overwrite) as temporary:
         try:
             safetensors.numpy.save_file(contiguous, temporary, _metadata(contiguous, facts))
-        except safetensors.SafetensorError as error:  # how it says that the disk is full
+        except safetensors.SafetensorError as error:  # raised when the disk is full, for instance
             raise OSError(errno.EIO, str(error)) from error
 
 
 def read(path: Path, *, mmap: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays and facts of a snapshot; with `mmap` the arrays stay in the file."""
+    """Read the arrays and metadata of a snapshot; with `mmap`, the arrays stay in the file."""
     return from_buffer(_bytes_of(path, mmap=mmap), str(path))
 
 
 def from_buffer(data: NDArray[np.uint8], name: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays and facts of a snapshot, after a look at every byte."""
+    """Return the arrays and metadata of a snapshot after verifying every byte."""
     arrays, facts, found = _examined(data)
     if found:
         raise ValueError(f"{name} cannot be used: {found[0]}.")
@@ -71,12 +71,12 @@ def from_buffer(data: NDArray[np.uint8], name: str) -> tuple[dict[str, NDArray[A
 
 
 def damages(path: Path) -> list[str]:
-    """Everything that is wrong with a file, array by array; nothing if every byte is as it was written."""
+    """List everything that is wrong with a file, array by array; the list is empty if every byte is as written."""
     return _examined(_bytes_of(path, mmap=True))[2]
 
 
 def format_of(path: Path) -> int:
-    """The number of the format that a file is in; its arrays are not looked at."""
+    """Return the format number of a file; its arrays are not read."""
     try:
         with _reading_header():
             return int(_described(_bytes_of(path, mmap=True))[1]["format"])
@@ -101,7 +101,7 @@ def _require(holds: bool, what: str) -> None:
 
 
 def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, Any], list[str]]:
-    """The sound arrays and the facts of a snapshot, and what is wrong with it."""
+    """Return the intact arrays and the metadata of a snapshot, and what is wrong with it."""
     try:
         with _reading_header():
             return _parse(data)
@@ -111,7 +111,7 @@ def _examined(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[st
 
 @contextlib.contextmanager
 def _reading_header() -> Iterator[None]:
-    """What reading a header may raise, as damage."""
+    """Turn the errors of reading a header into damage."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -119,20 +119,21 @@ def _reading_header() -> Iterator[None]:
 
 
 def _described(data: NDArray[np.uint8]) -> tuple[dict[str, Any], dict[str, Any], NDArray[np.uint8]]:
-    """The entries of the header, the description in its metadata, and the bytes that follow."""
+    """Return the entries of the header, the description in its metadata, and the bytes that follow."""
     _require(len(data) >= 8, "it is too short for an index")
     (length,) = struct.unpack("<Q", data[:8].tobytes())
-    _require(length <= len(data) - 8, "it is not an index of tessella, or is cut off")
+    _require(length <= len(data) - 8, "it is not a tessella index, or is truncated")
     header = _json_object(data[8 : 8 + length].tobytes(), "its header")
     metadata = header.pop("__metadata__", None)
-    _require(isinstance(metadata, dict) and set(metadata) == {_KEY}, "it is not an index of tessella")
+    _require(isinstance(metadata, dict) and set(metadata) == {_KEY}, "it is not a tessella index")
     text = str(metadata[_KEY])
     digest, body = text[:_DIGEST_LENGTH], text[_DIGEST_LENGTH:]
     _require(_digest(body.encode()) == digest, "its description is damaged")
     content = json.loads(body)
     _require(
         content["format"] in READABLE,
-        f"it is of format {content['format']}, but this version reads formats {READABLE[0]} to {READABLE[-1]}",
+        f"it has format {content['format']}, but this version of tessella reads formats {READABLE[0]} to "
+        f"{READABLE[-1]}",
     )
     return header, content, data[8 + length :]
 
@@ -152,7 +153,7 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
         if not same or entry["data_offsets"] != [start, end]:
             found.append(f"its header is damaged at {name}")
         elif len(part) < size:
-            found.append(f"its array {name} is cut off")
+            found.append(f"its array {name} is truncated")
         elif _digest(np.ascontiguousarray(part).data) != wanted["digest"]:
             found.append(f"its array {name} is damaged")
         else:
@@ -163,7 +164,7 @@ def _parse(data: NDArray[np.uint8]) -> tuple[dict[str, NDArray[Any]], dict[str, 
 
 
 def _json_object(raw: bytes, what: str) -> dict[str, Any]:
-    """JSON text that is exactly what its content serialises to, padded with spaces."""
+    """Parse JSON that must be exactly the serialisation of its content, padded with spaces."""
     try:
         parsed = json.loads(raw)
     except ValueError:
@@ -175,13 +176,14 @@ def _json_object(raw: bytes, what: str) -> dict[str, Any]:
 
 
 def texts_to_arrays(texts: NDArray[np.str_]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Texts as UTF-8 bytes, one after another, and where each ends."""
+    """Encode strings as consecutive UTF-8 bytes, and where each ends."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts.tolist()]
     return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
 
 
 def texts_from_arrays(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.str_]:
-    """What `texts_to_arrays` took."""
+    """Decode the strings that `texts_to_arrays` encoded."""
     raw = data.tobytes()
-    starts = np.concatenate([[0], ends[:-1]]).tolist()
-    return np.array([raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)])
+    starts = [0, *ends.tolist()][:-1]
+    texts = [raw[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)]
+    return np.array(texts, np.str_)

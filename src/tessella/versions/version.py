@@ -1,4 +1,4 @@
-"""Version: what one search sees, a few segments and what was fitted. A change makes the next one."""
+"""Version: what one search sees, that is, a few segments and what was fitted. Every change makes a new version."""
 
 import math
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ MOST_PLANNED = 2**12
 
 
 class Planned(dict[int | tuple[int, int, int], tuple[Method, Setting]]):
-    """The methods that are planned, with their settings, by what a query asks for.
+    """The planned methods and their settings. The key is k; with a filter, it is (k, n_excluded, n_allowed).
 
-    That is k, or with a filter k, how many items the query excludes, and how many may answer. Every search that names
-    no method looks here, so each is worked out once. Unlike the version, this refers to no arrays.
+    Every search without an explicit method looks here, so each entry is computed only once. Unlike the version, this
+    holds no references to arrays.
     """
 
     def __init__(self, plan: Plan, n_items: int, n_factors: int) -> None:
@@ -39,10 +39,10 @@ class Planned(dict[int | tuple[int, int, int], tuple[Method, Setting]]):
         return found
 
     def _method(self, k: int, n_excluded: int, n_allowed: int) -> Method:
-        """The method for the top k of a query.
+        """Return the method for the top k of a query.
 
-        Where one in ten items may answer, the top 10 are among the best 100 or so, with others between them that are as
-        if excluded. Where all but a few may answer, these few may be everybody's best.
+        If one in ten items is allowed, the top 10 are among the best 100 or so of all items, and those in between count
+        as excluded. If all items but a few are allowed, these few may be every query's best.
         """
         n_left_out = self.n_items - n_allowed
         if not self.plan.steps or n_left_out <= self.deepest:
@@ -51,59 +51,59 @@ class Planned(dict[int | tuple[int, int, int], tuple[Method, Setting]]):
         depth, out = math.ceil(k * times), math.ceil(n_excluded * times)
         if depth > self.plan.steps[-1].k or depth + out > self.deepest:
             return Exact()
-        shallow = math.ceil(depth / (1 + k**-0.5))  # chance may put them there, where reaches are larger
+        shallow = math.ceil(depth / (1 + k**-0.5))  # by chance they may rank this high, where larger reaches are needed
         return self.plan.method_for(max(k, shallow), out + 1)
 
 
 @dataclass(frozen=True)
 class Version:
-    """One version of an index. A search takes it once, so it never sees half a change."""
+    """One immutable version of an index. A search uses a single version, so it never sees half a change."""
 
     segments: tuple[Segment, ...]
     fitted: Fitted
-    text_ids: bool  # whether ids are texts or whole numbers
-    number: int  # how many changes led here
+    text_ids: bool  # whether ids are strings rather than integers
+    number: int  # how many changes were made before it
     next_row: int
     plan: Plan = EXACT_PLAN
     n_changed: int = 0  # items added, updated and removed since the plan was measured
-    moved: bool = False  # whether items were ever removed, so that column j need not be the item it once was
-    lineage: object = field(default_factory=object)  # what all versions of one index share, and no other
+    moved: bool = False  # whether items were ever removed, so that column j may be another item than before
+    lineage: object = field(default_factory=object)  # shared by all versions of one index, and by no others
 
     @cached
     def n_factors(self) -> int:
-        """Coordinates of a factor."""
+        """The number of coordinates of a factor."""
         return self.fitted.n_factors
 
     @cached
     def planned(self) -> "Planned":
-        """The methods of searches that name none."""
+        """The methods of searches that do not choose one."""
         return Planned(self.plan, self.n_live, self.n_factors)
 
     @cached
     def n_live(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return sum(segment.n_live for segment in self.segments)
 
     @cached
     def longest(self) -> float:
-        """The norm of the longest item that is there, or a little more."""
+        """An upper bound of the norm of the longest live item, tight but for rounding."""
         return max((segment.longest for segment in self.segments), default=0.0)
 
     @cached
     def longest_held(self) -> float:
-        """The norm of the longest item that segments hold, removed or not, or a little more."""
+        """An upper bound of the norm of the longest item in any segment, removed ones included."""
         return max((segment.codes.longest for segment in self.segments), default=0.0)
 
     @cached
     def bases(self) -> list[int]:
-        """What is added to the positions of each segment, so that no two items share one."""
+        """The offset of each segment's positions, so that no two items share a position."""
         return [0, *np.cumsum([len(segment) for segment in self.segments]).tolist()]
 
     @cached
     def radii(self) -> NDArray[np.float32] | None:
-        """How far from its centre any item of a tile lies, in whichever segment; None without tiles.
+        """The radius of each tile over all segments; None without tiles.
 
-        So a query visits a tile in all segments or in none, and finds new items as it finds old ones.
+        So a query visits a tile in all segments or in none, and finds new items as well as old ones.
         """
         if self.fitted.tiling is None:
             return None
@@ -115,12 +115,12 @@ class Version:
 
     @cached
     def engine(self) -> Engine:
-        """What searches this version."""
+        """The engine that searches this version."""
         return Engine(self.fitted, self.segments, self.radii, (self.longest, self.longest_held))
 
     @cached
     def live_positions(self) -> NDArray[np.int64]:
-        """Positions, among those of all segments, of the items that are there, in the order in which they came."""
+        """The positions of live items in all segments, in the order in which the items were added."""
         positions = [segment.live + base for segment, base in self.parts()]
         rows = [segment.rows[segment.live] for segment in self.segments]
         return np.concatenate([*positions, np.zeros(0, np.int64)])[
@@ -129,29 +129,29 @@ class Version:
 
     @cached
     def live_rows(self) -> NDArray[np.int64]:
-        """Rows of the items that are there, ascending."""
+        """The rows of live items, ascending."""
         return self.rows_at(self.live_positions).astype(np.int64) if self.n_live else np.zeros(0, np.int64)
 
     @cached
     def ids(self) -> NDArray[Any]:
-        """Ids of the items that are there, in the order in which they came; not to be written to."""
+        """The ids of live items, in the order in which the items were added; read-only."""
         held = self.ids_at(self.live_positions) if self.n_live else self.no_ids()
         held.flags.writeable = False
         return held
 
     def parts(self) -> Iterator[tuple[Segment, int]]:
-        """Every segment with its base."""
+        """Iterate over the segments with their offsets."""
         return zip(self.segments, self.bases, strict=False)
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The position of each id, or -1 where it is not there."""
+        """Return the position of each id, or -1 if it is not in the index."""
         positions = np.full(len(ids), -1)
         for segment, base in self.parts():
             segment.find(ids, base, positions)
         return positions
 
     def positions_of(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """The position of each id; one that is not there is refused."""
+        """Return the position of each id; raise KeyError if one is not in the index."""
         positions = self.find(ids)
         missing = np.flatnonzero(positions < 0)
         if missing.size:
@@ -159,23 +159,23 @@ class Version:
         return positions
 
     def factors_at(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Factors of the items at some positions."""
+        """Return the factors of the items at some positions."""
         return self._at(positions, [segment.factors for segment in self.segments])
 
     def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Rows of the items at some positions."""
+        """Return the rows of the items at some positions."""
         return self._at(positions, [segment.rows for segment in self.segments])
 
     def ids_at(self, positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Ids of the items at some positions."""
+        """Return the ids of the items at some positions."""
         return self._at(positions, [segment.ids for segment in self.segments])
 
     def is_new_at(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the items at some positions came, or changed, after the index was fitted."""
+        """Return whether the items at some positions were added or updated after the index was fitted."""
         return self._at(positions, [segment.is_new for segment in self.segments])
 
     def _at(self, positions: NDArray[np.int64], arrays: list[NDArray[Any]]) -> NDArray[Any]:
-        """What the arrays of the segments hold at some positions."""
+        """Return the values of the segments' arrays at some positions."""
         if len(arrays) == 1:
             return np.asarray(arrays[0][positions])
         taken = np.empty((*positions.shape, *arrays[0].shape[1:]), np.result_type(*(part.dtype for part in arrays)))
@@ -185,7 +185,7 @@ class Version:
         return taken
 
     def text_ids_at(self, positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Ids that are texts, as objects; None for position -1."""
+        """Return string ids as objects; None for position -1."""
         there = positions >= 0
         ids = np.full(positions.shape, None, object)
         if self.segments:
@@ -193,7 +193,7 @@ class Version:
         return ids
 
     def segments_without(self, positions: NDArray[np.int64]) -> tuple[Segment, ...]:
-        """The segments with the items at some positions removed."""
+        """Return the segments with the items at some positions removed."""
         kept = []
         for segment, base in self.parts():
             here = positions[(positions >= base) & (positions < base + len(segment))] - base
@@ -201,18 +201,18 @@ class Version:
         return tuple(kept)
 
     def same_kind(self, ids: NDArray[Any]) -> None:
-        """Refuse texts where ids are whole numbers, and the other way round."""
-        kinds = {"U": "texts", "i": "whole numbers"}
+        """Refuse strings if the index has integer ids, and the other way round."""
+        kinds = {"U": "strings", "i": "integers"}
         if len(ids) and (ids.dtype.kind == "U") != self.text_ids:
             theirs = kinds["U" if self.text_ids else "i"]
             raise TypeError(f"ids are {kinds[ids.dtype.kind]}, but those in the index are {theirs}.")
 
     def no_ids(self) -> NDArray[Any]:
-        """No ids, of the index's kind."""
+        """Return an empty array of the index's id type."""
         return np.zeros(0, np.str_ if self.text_ids else np.int64)
 
     def memory(self) -> dict[str, int]:
-        """Bytes of each part of all segments, and of what was fitted."""
+        """Return the bytes of each part of all segments, and of what was fitted."""
         total = {"factors": 0, "ids and rows": 0, "codes": 0, "postings": 0, "tiles": 0}
         for segment in self.segments:
             total = {name: total[name] + part for name, part in segment.memory().items()}

@@ -1,7 +1,7 @@
-"""What the paper compares with (P16): three families of hashes and a tree, under one protocol.
+"""The baselines of the paper (P16): three families of hashes and a tree, under one protocol.
 
-Each puts items into buckets; a query's candidates are the items in its own buckets. `Index.candidates` gives the same
-kind of matrix, so one piece of code can compare them all.
+Each puts items into buckets; a query's candidates are the items in its own buckets. `Index.candidates` returns the same
+kind of matrix, so the same code can compare them all.
 """
 
 from tessella.paper.baselines.concomitant import ConcomitantRank

@@ -16,27 +16,28 @@ class ConcomitantRank(Hashes):
 
     The projections of two factors on the same random vector are a pair of correlated Gaussians. The order statistics
     of one factor's projections have the other's as concomitants, and the rank of a concomitant depends on the angle
-    alone: near factors have their largest projection on the same vector. For l = 2 they collide with probability
-    1 - angle / pi, like one bit of `SignRandomProjection`; larger l part factors more sharply.
+    alone: similar factors have their largest projection on the same vector. For l = 2 they collide with probability
+    1 - angle / pi, like one bit of `SignRandomProjection`; a larger l separates factors more sharply.
 
-    From the authors' abstract come the rank distribution and the plain Gaussian projections; that the hash is the
-    number of an extreme one, looked up in a reverse index, is in their patent US 8,429,216; that l of them make an
-    l-ary code is how the paper we follow puts it. Their faster discrete transforms, which stand in for the
-    projections, are left out, and so are ranks after the first. Putting several values into one code is what hash
-    tables usually do.
+    The rank distribution and the plain Gaussian projections are from the authors' abstract. Their patent US 8,429,216
+    says that the hash is the number of an extreme projection, looked up in a reverse index. That l of them make an
+    l-ary code is the wording of the paper we follow. The authors' faster discrete transforms, which replace the
+    projections, are left out, and so are ranks after the first. Combining several values into one code is common
+    practice with hash tables.
 
     Parameters
     ----------
     l : int
-        Projections to choose the largest from, from 2 to 4,096. More leave fewer candidates and lose more of the true
-        ones, and cost time in proportion. Fixed.
+        How many projections to choose the largest from, 2 to 4,096. A larger number leaves fewer candidates, loses more
+        of the true ones, and costs time in proportion. Cannot change later.
     tables : int
-        How many tables to unite, from 1 to 1,024. More find more and cost time and memory in proportion. Fixed.
+        How many tables to combine, 1 to 1,024. More tables find more, and cost time and memory in proportion. Cannot
+        change later.
     seed : int, default 0
-        At least 0. The same seed draws the same vectors, and those of fewer tables first.
+        At least 0. Equal seeds draw equal vectors; with more tables, the first ones stay the same.
     length : int, default 1
-        Values in a table's code, each from l projections of its own; factors collide where all agree. At least 1, and
-        l to its power at most 2^62. More leave fewer candidates. Fixed.
+        Values in a table's code, each from l projections of its own; factors collide if all values agree. At least 1,
+        and l^length at most 2^62. A larger length leaves fewer candidates. Cannot change later.
 
     Examples
     --------
@@ -59,12 +60,12 @@ class ConcomitantRank(Hashes):
         object.__setattr__(self, "length", _paper_checks.code_length(self.length, self.l))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
-        """The vectors to project on, of shape (tables, length * l, n_factors).
+        """Return the vectors to project on, of shape (tables, length * l, n_factors).
 
         Parameters
         ----------
         n_factors : int
-            How many coordinates factors have.
+            The number of coordinates of a factor.
         """
         return random_directions(self.tables, self.length * self.l, n_factors, self.seed)
 

@@ -1,4 +1,4 @@
-"""Hash tables: items with equal codes share a bucket. No code is compared with every item's."""
+"""Hash tables: items with equal codes share a bucket, so a query's code need not be compared with every item's."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -24,24 +24,24 @@ class Buckets:
 
     @classmethod
     def of(cls, codes: NDArray[np.int64], n_factors: int) -> Self:
-        """Buckets for codes of shape (n_items, n_tables); -1 is no code."""
+        """Make the buckets for codes of shape (n_items, n_tables); -1 means no code."""
         used = tuple(np.unique(column[column >= 0]) for column in codes.T)
         return cls(used, csr_array(_buckets(used, codes).T), n_factors)
 
     def shared(self, codes: NDArray[np.int64]) -> csr_array:
-        """How many buckets each row of codes shares with each item."""
+        """Return how many buckets each row of codes shares with each item."""
         counts = csr_array(_buckets(self.codes, codes) @ self.items)
         counts.sort_indices()
         return counts
 
 
 def _buckets(used: tuple[NDArray[np.int64], ...], codes: NDArray[np.int64]) -> csr_array:
-    """A matrix with a 1 where a row of codes is in a bucket; codes that are not in use have none."""
+    """Return a matrix with a 1 for each bucket that a row of codes is in; unused codes are in no bucket."""
     starts = np.cumsum([0, *map(len, used)])
     found = [np.searchsorted(known, column) for known, column in zip(used, codes.T, strict=True)]
     places = np.stack(found, axis=1) + starts[:-1]
     known = np.concatenate([*used, [-1]])
-    # A place past the end of its table belongs to the next, where an equal code means nothing.
+    # A place past the end of its table belongs to the next table, where an equal code is a coincidence.
     rows, tables = np.nonzero((places < starts[1:]) & (known[places] == codes))
     columns = places[rows, tables]
     return csr_array((np.ones(len(rows), np.int32), (rows, columns)), shape=(len(codes), starts[-1]))
@@ -54,21 +54,21 @@ class Hashes:
     _buckets: Buckets | None = None
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
-        """The vectors to project on, of shape (tables, n_projections, n_factors).
+        """Return the vectors to project on, of shape (tables, n_projections, n_factors).
 
         Parameters
         ----------
         n_factors : int
-            How many coordinates factors have.
+            The number of coordinates of a factor.
         """
         raise NotImplementedError
 
     def _code(self, projections: NDArray[np.float64]) -> NDArray[np.int64]:
-        """One code for each row of projections."""
+        """Return one code for each row of projections."""
         raise NotImplementedError
 
     def fit(self, item_factors: ArrayLike) -> Self:
-        """File items under their codes.
+        """Sort items into buckets by their codes.
 
         Parameters
         ----------
@@ -77,11 +77,11 @@ class Hashes:
         """
         matrix = _paper_checks.items_to_fit(item_factors)
         buckets = Buckets.of(self._codes(matrix, "item_factors"), matrix.shape[1])
-        object.__setattr__(self, "_buckets", buckets)  # the parameters are frozen, what is fitted is not
+        object.__setattr__(self, "_buckets", buckets)  # the parameters are frozen, but the fitted state is not
         return self
 
     def candidates(self, queries: ArrayLike) -> csr_array:
-        """In how many tables each query and each item have equal codes.
+        """Count the tables in which each query and each item have equal codes.
 
         Parameters
         ----------
@@ -91,18 +91,18 @@ class Hashes:
         Returns
         -------
         counts : scipy.sparse.csr_array of int32, shape (n_queries, n_items)
-            An item is a candidate where it is stored.
+            Non-zero for candidates.
         """
         buckets = _paper_checks.fitted(self._buckets, self)
         return buckets.shared(self._codes(_checks.factors(queries, "queries", buckets.n_factors), "queries"))
 
     def codes(self, factors: ArrayLike) -> NDArray[np.int64]:
-        """The codes of factors; they need no `fit`.
+        """Return the codes of factors. Does not need `fit`.
 
         Parameters
         ----------
         factors : array_like of shape (n, n_factors)
-            Finite numbers of any scale; only the direction counts.
+            Finite numbers of any scale; only the direction matters.
 
         Returns
         -------
@@ -123,13 +123,13 @@ class Hashes:
 
 
 def random_directions(tables: int, n_projections: int, n_factors: int, seed: int) -> NDArray[np.float64]:
-    """Gaussian vectors of shape (tables, n_projections, n_factors); more tables begin with those of fewer."""
+    """Draw Gaussian vectors of shape (tables, n_projections, n_factors); with more tables, the first stay the same."""
     shape = (tables, n_projections, _checks.n_factors(n_factors))
     return np.random.default_rng(seed).standard_normal(shape)
 
 
 def sign_codes(projections: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The signs of each row of projections as the bits of a number."""
+    """Return the signs of each row of projections as the bits of an integer."""
     weights = np.left_shift(1, np.arange(projections.shape[1], dtype=np.int64))
     codes: NDArray[np.int64] = (projections >= 0).astype(np.int64) @ weights
     return codes

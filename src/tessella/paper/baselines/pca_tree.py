@@ -1,4 +1,4 @@
-"""PCA-tree: items halved again and again along the principal direction of each half."""
+"""PCA-tree: items are split in half recursively, along the principal direction of each part."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -18,7 +18,7 @@ _ELEMENTS_AT_ONCE = 2**20
 
 @dataclass(frozen=True)
 class Tree:
-    """A full binary tree: node i has the children 2i + 1 and 2i + 2, and leaves come after all splits."""
+    """A full binary tree: node i has the children 2i + 1 and 2i + 2, and leaves are numbered after all splits."""
 
     directions: NDArray[np.float64]  # (n_splits, n_factors)
     places: tuple[NDArray[np.float64], ...]  # of each split: the projections of its items, sorted
@@ -26,14 +26,14 @@ class Tree:
 
 
 class Visits(NamedTuple):
-    """What queries cost.
+    """The cost of queries.
 
     Attributes
     ----------
     leaves : ndarray of int64, shape (n_queries,)
-        Leaves that a query comes to.
+        How many leaves a query visits.
     splits : ndarray of int64, shape (n_queries,)
-        Splits on the way, with a projection each.
+        How many splits it passes, with one projection each.
     """
 
     leaves: NDArray[np.int64]
@@ -44,20 +44,21 @@ class Visits(NamedTuple):
 class PCATree:
     """A tree of median splits along principal directions (P16); a query's candidates share its leaf.
 
-    Each node is halved at the median of its items' projections on the direction in which they vary most, so leaves
-    differ by at most one item. Where items tie at a median, as equal items do, a query there goes both ways.
+    Each node is split at the median of its items' projections on the direction in which they vary most, so the sizes of
+    leaves differ by at most one item. If items tie at a median, a query at that value goes both ways.
 
-    Factors are taken as they are, so their length counts; pass unit vectors to compare directions alone.
+    Factors are not normalised, so their length matters; pass unit vectors to compare directions only.
 
     Parameters
     ----------
     depth : int
-        Splits from the root to a leaf, from 1 to 24, with at most as many leaves as items: a query looks at about 1 in
-        2^depth items. More leave fewer candidates and lose more of the true ones. Fixed.
+        The number of splits from the root to a leaf, 1 to 24, with at most as many leaves as items. A query visits
+        about 1 in 2^depth items. A larger depth leaves fewer candidates and loses more of the true ones. Cannot change
+        later.
     spill : float, default 0.0
-        How far from the median, in quantiles from 0 to 0.5, a query still goes both ways. Larger values find more and
-        leave more candidates. Items are filed once, whatever the spill (a virtual spill tree; Dasgupta and Sinha,
-        COLT 2013), so candidate sets only grow with it, and `with_spill` changes it later.
+        How far from the median, in quantiles from 0 to 0.5, a query still goes both ways. A larger spill finds more and
+        leaves more candidates. Items are stored once, whatever the spill (a virtual spill tree; Dasgupta and Sinha,
+        COLT 2013), so candidate sets only grow with it, and `with_spill` can change it later.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class PCATree:
         object.__setattr__(self, "spill", _checks.number_between(self.spill, "spill", 0, 0.5))
 
     def fit(self, item_factors: ArrayLike) -> Self:
-        """Grow the tree.
+        """Build the tree.
 
         Parameters
         ----------
@@ -92,7 +93,7 @@ class PCATree:
         return self
 
     def candidates(self, queries: ArrayLike) -> csr_array:
-        """The items in the leaves that each query comes to.
+        """Return the items in the leaves that each query visits.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class PCATree:
         return counts
 
     def with_spill(self, spill: float) -> Self:
-        """The same tree with another spill; nothing is fitted again.
+        """Return a copy of the fitted tree with another spill, without fitting again.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class PCATree:
         return other
 
     def visits(self, queries: ArrayLike) -> Visits:
-        """What the candidates of each query cost.
+        """Return the cost of finding the candidates of each query.
 
         Parameters
         ----------
@@ -142,8 +143,8 @@ class PCATree:
         return tree, _checks.all_factors(queries, "queries", tree.directions.shape[1])
 
     def _routes(self, tree: Tree, asked: NDArray[np.float32]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Pairs of query and node, for each level from the root to the leaves."""
-        # A query goes right from the low quantile of a split's items, and left up to the high one.
+        """Return pairs of query and node, for each level from the root to the leaves."""
+        # A query goes left up to the high quantile of a split's items, and right from the low one.
         ends = [0.5 - self.spill, 0.5 + self.spill]
         low, high = np.array([np.quantile(places, ends) for places in tree.places]).T
         rows, nodes = np.arange(len(asked)), np.zeros(len(asked), np.int64)
@@ -186,9 +187,9 @@ def _principal_direction(points: NDArray[np.float64]) -> NDArray[np.float64]:
 def _projections(
     points: NDArray[np.float32], rows: NDArray[np.int64], directions: NDArray[np.float64], nodes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Products of points with directions, pair by pair.
+    """Return products of points with directions, pair by pair.
 
-    Each is added up in the same order in any batch, so that a query equal to an item comes to its leaf.
+    Each is summed in the same order in any batch, so that a query equal to an item reaches the item's leaf.
     """
     products = np.empty(len(rows))
     for part in cut(len(rows), max(1, _ELEMENTS_AT_ONCE // points.shape[1])):

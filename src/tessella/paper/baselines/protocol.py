@@ -1,4 +1,4 @@
-"""What every baseline can do."""
+"""The protocol of baselines."""
 
 from typing import Protocol, Self, runtime_checkable
 
@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 @runtime_checkable
 class Baseline(Protocol):
-    """A way to choose candidates, fitted to items.
+    """A method that chooses candidates, fitted to items.
 
     Examples
     --------
@@ -27,5 +27,5 @@ class Baseline(Protocol):
         ...
 
     def candidates(self, queries: ArrayLike) -> csr_array:
-        """How many buckets each query shares with each item, int32, of shape (n_queries, n_items)."""
+        """Return how many buckets each query shares with each item, int32, of shape (n_queries, n_items)."""
         ...

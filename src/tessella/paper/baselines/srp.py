@@ -11,18 +11,21 @@ from tessella.paper.baselines.hashing import MAX_BITS, MAX_TABLES, Hashes, rando
 
 @dataclass(frozen=True)
 class SignRandomProjection(Hashes):
-    """On which side of random hyperplanes a factor lies (P16; Charikar, STOC 2002).
+    """Hash a factor by the sides of random hyperplanes on which it lies (P16; Charikar, STOC 2002).
 
-    Two factors at an angle a agree in a bit with probability 1 - a / pi, and in a table with that to the power `bits`.
+    Two factors at an angle a agree in one bit with probability 1 - a / pi, and in a table with the `bits`-th power of
+    that.
 
     Parameters
     ----------
     bits : int
-        Hyperplanes in a table, from 1 to 62. More leave fewer candidates and lose more of the true ones. Fixed.
+        The number of hyperplanes per table, 1 to 62. More leave fewer candidates and lose more of the true ones. Cannot
+        change later.
     tables : int
-        How many tables to unite, from 1 to 1,024. More find more and cost time and memory in proportion. Fixed.
+        How many tables to combine, 1 to 1,024. More tables find more, and cost time and memory in proportion. Cannot
+        change later.
     seed : int, default 0
-        At least 0. The same seed draws the same hyperplanes, and those of fewer tables first.
+        At least 0. Equal seeds draw equal hyperplanes; with more tables, the first ones stay the same.
 
     Examples
     --------
@@ -43,12 +46,12 @@ class SignRandomProjection(Hashes):
         object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
-        """The hyperplanes' normals, of shape (tables, bits, n_factors).
+        """Return the normals of the hyperplanes, of shape (tables, bits, n_factors).
 
         Parameters
         ----------
         n_factors : int
-            How many coordinates factors have.
+            The number of coordinates of a factor.
         """
         return random_directions(self.tables, self.bits, n_factors, self.seed)
 

@@ -13,22 +13,25 @@ from tessella.paper.baselines.hashing import MAX_BITS, MAX_TABLES, Hashes, rando
 
 @dataclass(frozen=True)
 class Superbit(Hashes):
-    """Signs of projections on random vectors made orthogonal in batches (P16; Ji and others, NIPS 2012).
+    """Hash a factor by signs of projections on vectors made orthogonal in batches (P16; Ji and others, NIPS 2012).
 
-    A bit agrees as often as with `SignRandomProjection`, but the bits of a batch repeat each other less: the share of
-    equal bits varies less for factors up to a right angle apart. Tables stay independent of each other.
+    A single bit agrees as often as with `SignRandomProjection`, but the bits of a batch are less redundant: for factors
+    up to a right angle apart, the share of equal bits has a smaller variance. Tables are independent of each other.
 
     Parameters
     ----------
     bits : int
-        Projections in a table, from 1 to 62. More leave fewer candidates and lose more of the true ones. Fixed.
+        The number of projections per table, 1 to 62. More leave fewer candidates and lose more of the true ones. Cannot
+        change later.
     tables : int
-        How many tables to unite, from 1 to 1,024. More find more and cost time and memory in proportion. Fixed.
+        How many tables to combine, 1 to 1,024. More tables find more, and cost time and memory in proportion. Cannot
+        change later.
     depth : int
-        Vectors in a batch, from 1 to `bits` and to the number of factors; the last batch of a table may be smaller.
-        Larger batches vary less; 1 is `SignRandomProjection`, code for code. Fixed.
+        The number of vectors per batch, at least 1, and at most `bits` and the number of factors. The last batch of a
+        table may be smaller. Larger batches reduce the variance; 1 gives exactly the codes of `SignRandomProjection`.
+        Cannot change later.
     seed : int, default 0
-        At least 0. The same seed draws the same vectors, and those of fewer tables first.
+        At least 0. Equal seeds draw equal vectors; with more tables, the first ones stay the same.
 
     Examples
     --------
@@ -55,18 +58,18 @@ class Superbit(Hashes):
         object.__setattr__(self, "seed", _checks.whole_number(self.seed, "seed", 0))
 
     def directions(self, n_factors: int) -> NDArray[np.float64]:
-        """Vectors of unit length, orthogonal within each batch, of shape (tables, bits, n_factors).
+        """Return unit vectors, orthogonal within each batch, of shape (tables, bits, n_factors).
 
         Parameters
         ----------
         n_factors : int
-            How many coordinates factors have, at least `depth`.
+            The number of coordinates of a factor, at least `depth`.
         """
         drawn = random_directions(self.tables, self.bits, n_factors, self.seed)
         _paper_checks.depth_fits(self.depth, drawn.shape[2])
         for batch in cut(self.bits, self.depth):
             axes, triangle = np.linalg.qr(drawn[:, batch].transpose(0, 2, 1))
-            # The Gram-Schmidt process keeps each vector on its own side; LAPACK may turn it round.
+            # The Gram-Schmidt process keeps the side of each vector; LAPACK may flip its sign.
             sides = np.where(np.diagonal(triangle, axis1=1, axis2=2) < 0, -1.0, 1.0)
             drawn[:, batch] = (axes * sides[:, None]).transpose(0, 2, 1)
         return drawn

@@ -1,4 +1,4 @@
-// Address: what is asked stands in the address, so that it can be kept and sent.
+// Address: keeps the question in the page's address, so that it can be bookmarked and shared.
 
 import { api, withQuery } from "./api.js";
 import { on, state } from "./state.js";
@@ -15,7 +15,7 @@ export function startAddress() {
   });
 }
 
-/** What the address asks for; items that are not there are left out. */
+/** Restore the question from the address; items that no longer exist are left out. */
 export async function restore() {
   const kept = new URLSearchParams(location.hash.slice(1));
   const k = Number(kept.get("k"));

@@ -1,7 +1,7 @@
-// Api: requests to the service. Errors carry its own sentence. Ids stay as they came: numbers, or texts.
+// Api: requests to the service. Errors carry the service's own sentence. Ids stay as they came, numbers or strings.
 
 const KEY = "tessella-token";
-let asking = null; // a question for a token that is open
+let asking = null; // the open prompt for a token, if any
 let askForToken = async () => null;
 const watchers = new Set();
 let active = 0;
@@ -15,10 +15,10 @@ class ApiError extends Error {
   }
 }
 
-/** Who is asked for a token when one is needed; gives null if there is none to be had. */
+/** Set the function that prompts for a token; it resolves to null if the user gives none. */
 export function onTokenNeeded(ask) { askForToken = ask; }
 
-/** Hear how many requests are under way. */
+/** Call `watcher` with the number of requests in flight whenever it changes. */
 export function onActivity(watcher) { watchers.add(watcher); }
 
 function token() { try { return sessionStorage.getItem(KEY); } catch { return null; } }
@@ -77,7 +77,7 @@ function told(change) {
   for (const watcher of watchers) watcher(active);
 }
 
-/** A path with a query; what is null is left out. */
+/** A path with a query string; empty and missing values are left out. */
 export function withQuery(path, query) {
   const kept = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;

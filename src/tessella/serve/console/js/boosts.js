@@ -1,12 +1,12 @@
-// Boosts: a slider for each signal. The list follows while one moves.
+// Boosts: a slider for each signal. The list follows as a slider moves.
 
 import { byId, h, newId } from "./dom.js";
 import { label, seconds } from "./format.js";
 import { ask, on, state } from "./state.js";
 
-const STEPS = 50; // to each side
+const STEPS = 50; // on each side of zero
 
-let reach = null; // how large scores are without boosts: a slider's end adds about that much
+let reach = null; // the size of scores without boosts; a slider at its end adds about that much
 
 export function startBoosts() {
   let made = "";
@@ -25,14 +25,14 @@ export function startBoosts() {
   on("reach", draw);
 }
 
-/** Tell how large the scores of a list without boosts are; the first one counts. */
+/** Note the size of scores without boosts, once per generation; returns whether it was new. */
 export function noteScores(scores) {
   if (reach !== null || !scores.length || Object.values(state.boosts).some(Boolean)) return false;
   reach = Math.max(...scores.map(Math.abs)) || 1;
   return true;
 }
 
-/** A weight of one, two or five times a power of ten. */
+/** Round up to one, two or five times a power of ten. */
 function round(x) {
   const power = 10 ** Math.floor(Math.log10(x));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= x * 0.999);
@@ -58,7 +58,7 @@ function slider(signal) {
   input.addEventListener("input", change);
   clear.addEventListener("click", () => { input.value = 0; change(); input.focus(); });
   show();
-  const fading = signal.half_life === null ? null : h("span", { class: "quiet" }, `halves in ${seconds(signal.half_life)}`);
+  const fading = signal.half_life === null ? null : h("span", { class: "quiet" }, `half-life ${seconds(signal.half_life)}`);
   return h("div", { class: "group" }, h("div", { class: "group-head" },
     h("label", { for: id }, `Boost ${label(signal.name).toLowerCase()}`), fading, h("span", {}, clear, " ", output)), input);
 }

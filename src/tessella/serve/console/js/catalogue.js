@@ -1,11 +1,11 @@
-// Catalogue: what there is, in figures, and which generation is shown.
+// Catalogue: the figures at the top of the page, and the choice of generation.
 
 import { api, withQuery } from "./api.js";
 import { byId, h } from "./dom.js";
 import { bytes, count, seconds } from "./format.js";
 import { on, state, tell } from "./state.js";
 
-/** Ask what there is. Whoever needs it hears "stats". */
+/** Load the statistics, then tell "stats". */
 export async function loadStats() {
   const stats = await api("GET", withQuery("/v1/stats", { generation: state.generation }));
   state.stats = stats;
@@ -31,7 +31,7 @@ function show() {
     figure("Factors", count(stats.n_factors)),
     figure("Seen", count(stats.n_seen)),
     figure("Memory", bytes(stats.nbytes)),
-    figure("Writes", stats.writable ? "allowed" : "read-only"),
+    figure("Access", stats.writable ? "writable" : "read-only"),
     h("div", { class: "plan" }, h("dt", {}, "Plan"), h("dd", {}, plan(stats), stale(stats.stale))),
   );
   const workers = stats.workers === 1 ? "one worker" : `${stats.workers} workers`;
@@ -51,13 +51,13 @@ function showGenerations(stats) {
   byId("version").textContent = `version ${count(stats.version)}`;
 }
 
-let unfolded = false; // whether the plan is, also after news
+let unfolded = false; // whether the plan is unfolded; kept when the figures are drawn again
 
-/** The plan in a line; what was tried for it unfolds. */
+/** The plan in one line; the settings that were tried unfold below it. */
 function plan({ plan: short, plan_details: long }) {
   if (!long || long === short) return short ?? "none yet";
   const rest = long.split("\n").slice(1).join("\n");
-  const tried = h("pre", { tabindex: "0", role: "region", "aria-label": "What was tried for the plan" }, rest);
+  const tried = h("pre", { tabindex: "0", role: "region", "aria-label": "Settings tried for the plan" }, rest);
   const made = h("details", { open: unfolded, ontoggle: () => { unfolded = made.open; } }, h("summary", {}, short), tried);
   return made;
 }
@@ -66,10 +66,10 @@ function figure(name, text) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, text));
 }
 
-/** What takes memory, the largest part first. */
+/** What uses the memory, largest part first. */
 function memory(parts) {
   const known = Object.entries(parts).filter(([, size]) => size > 0).sort((a, b) => b[1] - a[1]);
   return known.length ? `Memory: ${known.map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}.` : "";
 }
 
-const stale = (is) => is && h("span", { class: "stale" }, " (stale: much has changed since it was made)");
+const stale = (is) => is && h("span", { class: "stale" }, " (stale: the items have changed a lot since it was made)");

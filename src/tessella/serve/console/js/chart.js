@@ -1,4 +1,4 @@
-// Chart: columns and lines as pictures that scale, with a sentence for those who do not see them.
+// Chart: columns and lines as SVG, with a sentence for screen readers.
 
 import { h, s } from "./dom.js";
 
@@ -26,7 +26,7 @@ export function columns(bars, kind = "") {
   return s("path", { class: `column ${kind}`, d: d.join("") || "M0 0" });
 }
 
-/** A line through {x, share}; a gap where `after` says so, and dots for points that stand alone. */
+/** A line through points {x, share}, broken where they are more than `gap` apart, with dots for isolated points. */
 export function trace(points, gap, kind = "") {
   const at = ({ x, share }) => `${x.toFixed(1)} ${(HEIGHT - share * (HEIGHT - 14)).toFixed(1)}`;
   const joined = (i) => i >= 0 && i + 1 < points.length && points[i + 1].x - points[i].x <= gap;

@@ -1,4 +1,4 @@
-// Combobox: a field that suggests while somebody types, as the ARIA practices have it.
+// Combobox: a text field with suggestions, after the ARIA Authoring Practices.
 
 import { h, newId } from "./dom.js";
 import { settled } from "./latest.js";

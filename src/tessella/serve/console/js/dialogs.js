@@ -1,8 +1,8 @@
-// Dialogs: one at a time, closed by Escape, with focus back where it was.
+// Dialogs: one at a time; Escape closes it and focus returns to where it was.
 
 import { h, newId } from "./dom.js";
 
-/** Show a dialog with a form. `done(close)` runs on submit; what it throws is shown in the dialog. */
+/** Show a dialog with a form. `done()` runs on submit; an error that it throws is shown in the dialog. */
 export function openDialog({ title, content, submit = null, done = null, cancel = "Cancel", closed = () => {} }) {
   const heading = h("h2", { id: newId("dialog") }, title);
   const wrong = h("p", { class: "failed-line", role: "alert" });

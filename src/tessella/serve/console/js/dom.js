@@ -1,4 +1,4 @@
-// Dom: elements in one call, and the few signs of the page.
+// Dom: creates elements in one call, and holds the page's few icons.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,7 +12,7 @@ const SIGNS = {
   keys: "M3 6h18v12H3zM7 10h.01M11 10h.01M15 10h.01M8 14h8",
 };
 
-/** An element: `on…` are listeners, `class` and `data-…` attributes, `--…` custom properties; null children are left out. */
+/** Create an element. Props `on…` are listeners and `--…` custom properties; null children are left out. */
 export function h(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   set(made, props);
@@ -20,7 +20,7 @@ export function h(tag, props = {}, ...children) {
   return made;
 }
 
-/** An element of a picture. */
+/** Create an SVG element. */
 export function s(tag, props = {}, ...children) {
   const made = document.createElementNS(SVG, tag);
   set(made, props);
@@ -48,7 +48,7 @@ export const byId = (id) => document.getElementById(id);
 let last = 0;
 export const newId = (name) => `${name}-${++last}`;
 
-/** A button that is a sign, with a name for those who do not see it. */
+/** Create an icon button, with a label for screen readers. */
 export function signButton(name, label, onclick, props = {}) {
   return h("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick, ...props }, sign(name));
 }

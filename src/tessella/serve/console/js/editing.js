@@ -1,4 +1,4 @@
-// Editing: add, change and remove items.
+// Editing: adds, edits and removes items.
 
 import { api, withQuery } from "./api.js";
 import { combobox } from "./combobox.js";
@@ -25,7 +25,7 @@ export async function editItem(id) {
 export function removeItem(id, title) {
   openDialog({
     title: `Remove ${title}?`, submit: "Remove",
-    content: [h("p", { class: "quiet" }, `Item ${id} leaves the store and every list. This cannot be undone here.`)],
+    content: [h("p", { class: "quiet" }, `Item ${id} will be removed from the store and from every list. This cannot be undone here.`)],
     done: async () => {
       const told = await api("DELETE", "/v1/items", { ids: [id], ...named() });
       await changed(`Removed ${title}. Version ${count(told.version)}.`);
@@ -50,12 +50,12 @@ function form(item) {
   const payload = h("textarea", { rows: "3", spellcheck: "false" });
   const before = item?.payload === null || item?.payload === undefined ? "" : JSON.stringify(item.payload, null, 1);
   payload.value = before;
-  const title = item ? `Change ${item.attributes.title ?? item.id}` : "Add an item";
+  const title = item ? `Edit ${item.attributes.title ?? item.id}` : "Add an item";
   openDialog({
     title, submit: item ? "Save" : "Add",
     content: [
       h("div", { class: "fields" }, item ? null : field("Id", id), ...columns.map((one) => one.field), ...signals.map((one) => one.field)),
-      factors.element, field("Payload, as JSON", payload),
+      factors.element, field("Payload (JSON)", payload),
     ],
     done: async () => {
       const made = { id: item ? item.id : id.value.trim(), ...factors.read() };
@@ -68,12 +68,12 @@ function form(item) {
       if (!item) await refuseKnown(made.id);
       const told = await api("PUT", "/v1/items", { items: [made], ...named() });
       const name = attributes?.title ?? item?.attributes.title ?? made.id;
-      await changed(`${told.added ? "Added" : "Changed"} ${name}. Version ${count(told.version)}.`);
+      await changed(`${told.added ? "Added" : "Updated"} ${name}. Version ${count(told.version)}.`);
     },
   });
 }
 
-/** An item that is there is not overwritten by adding. */
+/** Refuse an id that is taken, so that adding does not overwrite an item. */
 async function refuseKnown(id) {
   try {
     await api("GET", withQuery(`/v1/items/${encodeURIComponent(id)}`, { generation: state.generation }));
@@ -81,10 +81,10 @@ async function refuseKnown(id) {
     if (error.status === 404) return;
     throw error;
   }
-  throw new Error(`There is an item with id ${id} already. Find it and change it, or take another id.`);
+  throw new Error(`There is already an item with id ${id}. Edit that item, or choose another id.`);
 }
 
-/** Only what was changed travels, so that nothing else can suffer. */
+/** The fields that were changed; only these are sent, so that nothing else can change. */
 function gathered(fields) {
   const told = fields.filter((one) => one.input.value !== one.before).map((one) => [one.name, one.read(one.input.value)]);
   return told.length ? Object.fromEntries(told) : null;
@@ -92,7 +92,7 @@ function gathered(fields) {
 
 function parsed(text) {
   if (text.trim() === "") return null;
-  try { return JSON.parse(text); } catch { throw new Error("The payload is no JSON."); }
+  try { return JSON.parse(text); } catch { throw new Error("The payload is not valid JSON."); }
 }
 
 function attributeFields(item) {
@@ -101,7 +101,7 @@ function attributeFields(item) {
     const input = column.kind === "boolean" ? yesNo() : h("input", { type: "text", autocomplete: "off", inputmode: column.kind === "number" ? "decimal" : null });
     const before = written(item?.attributes[column.name]);
     input.value = before;
-    const hint = column.kind.startsWith("several") ? ", with commas" : column.kind === "date" ? ", as 2026-12-31" : "";
+    const hint = column.kind.startsWith("several") ? " (comma-separated)" : column.kind === "date" ? " (such as 2026-12-31)" : "";
     const element = field(label(column.name) + hint, input);
     const known = suggestions(column, input);
     if (known) element.append(known);
@@ -120,7 +120,7 @@ function suggestions(column, input) {
   return list;
 }
 
-/** Signals; a new item starts at the mean, and what decays starts now. */
+/** Fields for signals; a new item starts at the mean, or at the present time for a decaying signal. */
 function signalFields(item) {
   return state.stats.signals.map((signal) => {
     const fading = signal.half_life !== null;
@@ -129,26 +129,26 @@ function signalFields(item) {
     const before = item ? (fading && typeof now === "number" ? moment(now) : null) ?? written(now) : null;
     input.value = before ?? (fading ? moment(Date.now() / 1000) : String(Number(signal.mean.toPrecision(3))));
     const value = (text) => (fading && !/^[\d.+-]+(e\d+)?$/i.test(text.trim()) ? text.trim() : number(text.trim(), label(signal.name)));
-    return { name: signal.name, input, before, field: field(fading ? `${label(signal.name)}, as a time` : label(signal.name), input), read: value };
+    return { name: signal.name, input, before, field: field(fading ? `${label(signal.name)} (date and time)` : label(signal.name), input), read: value };
   });
 }
 
-/** Where the factors come from: what they are, the mean of other items, or a user who likes it. */
+/** Where the factors come from: the item itself, the mean of similar items, or a user who likes it. */
 function factorFields(item) {
   let alike = item ? [] : state.liked.map((one) => ({ ...one }));
   const name = newId("factors");
   const chips = h("div", { class: "chips" });
   const draw = () => chips.replaceChildren(...alike.map((one) =>
-    h("button", { type: "button", class: "chip", "aria-label": `Take away ${one.title}`, onclick: () => { alike = alike.filter((other) => other !== one); draw(); } }, one.title, sign("cross"))));
+    h("button", { type: "button", class: "chip", "aria-label": `Remove ${one.title}`, onclick: () => { alike = alike.filter((other) => other !== one); draw(); } }, one.title, sign("cross"))));
   draw();
   const find = combobox({
-    label: "Items that it is like", placeholder: "Find an item", suggest: findItems,
+    label: "Similar items", placeholder: "Find an item", suggest: findItems,
     pick: (id, title) => { if (!alike.some((one) => same(one.id, id))) alike.push({ id, title }); draw(); },
   });
   const like = h("div", {}, find.field, chips);
   const choices = [
-    item && ["keep", "Leave as they are"], ["like", "Like other items"],
-    state.user !== null && ["user", `As user ${state.user} would like it`],
+    item && ["keep", "Keep as they are"], ["like", "From similar items"],
+    state.user !== null && ["user", `As if user ${state.user} liked it`],
   ].filter(Boolean);
   let chosen = choices[0][0];
   const show = () => { like.hidden = chosen !== "like"; };
@@ -161,7 +161,7 @@ function factorFields(item) {
     read: () => {
       if (chosen === "user") return { liked_by: [state.user] };
       if (chosen !== "like") return {};
-      if (!alike.length) throw new Error("Name an item that it is like, so that it gets factors.");
+      if (!alike.length) throw new Error("Choose at least one similar item to take factors from.");
       return { like: alike.map((one) => one.id) };
     },
   };

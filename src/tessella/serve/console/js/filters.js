@@ -1,12 +1,12 @@
-// Filters: chips for the values of attributes, ranges for numbers and dates.
+// Filters: chips for categories, and ranges for numbers and dates.
 
 import { byId, h } from "./dom.js";
 import { count, label, value } from "./format.js";
 import { settled } from "./latest.js";
 import { ask, on, state } from "./state.js";
 
-const MOST_VALUES = 200; // more are names, not kinds
-const counts = new Map(); // column and value -> where it is shown how many items have it
+const MOST_VALUES = 200; // a column with more holds names rather than categories
+const counts = new Map(); // column and value -> the element that shows how many items have it
 
 export function startFilters() {
   let made = "";
@@ -23,14 +23,14 @@ export function startFilters() {
 
 const usable = (one) => one.name !== "title" && (one.top.length ? one.n_values <= MOST_VALUES : one.min !== null && one.min !== one.max);
 
-/** Drop conditions on columns that are gone. */
+/** Drop conditions on columns that no longer exist. */
 function forget() {
   const names = new Set(state.stats.attributes.map((one) => one.name));
   const kept = Object.entries(state.where).filter(([name]) => names.has(name));
   if (kept.length < Object.keys(state.where).length) state.where = Object.fromEntries(kept);
 }
 
-/** Show how many items have each value now; the chips stay where they are. */
+/** Update the counts on the chips; the chips stay where they are. */
 function recount(columns) {
   for (const column of columns) {
     for (const one of column.top) counts.get(JSON.stringify([column.name, one.value])).textContent = count(one.count);

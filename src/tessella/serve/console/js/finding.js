@@ -1,4 +1,4 @@
-// Finding: users by the beginning of an id, items by title or id, as suggestions.
+// Finding: suggests users by the beginning of an id, and items by title or id.
 
 import { api, withQuery } from "./api.js";
 import { count } from "./format.js";

@@ -1,11 +1,11 @@
-// Format: numbers, sizes, times and values as people read them.
+// Format: numbers, sizes, times and values as readable text.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 export const count = (n) => whole.format(n);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** A score: three decimals, more where they would all be zeros. */
+/** A score with three decimals, or three significant digits if it is very small or large. */
 export function score(x) {
   if (x === null || x === undefined) return "";
   const size = Math.abs(x);
@@ -35,7 +35,7 @@ export function seconds(n) {
 
 export const ms = (x) => (x === null ? "none" : `${x < 10 ? x.toFixed(2) : count(x)} ms`);
 
-/** A value of an attribute, in a line of text. */
+/** The value of an attribute as one line of text. */
 export function value(x) {
   if (x === null || x === undefined) return "";
   if (Array.isArray(x)) return x.map(value).join(", ");
@@ -44,11 +44,11 @@ export function value(x) {
   return typeof x === "object" ? JSON.stringify(x) : String(x);
 }
 
-/** An attribute among others: what is true or false needs its name. */
+/** An attribute among others; a boolean is shown by its name. */
 export function told(name, x) {
   if (typeof x !== "boolean") return value(x);
   return x ? name.replaceAll("_", " ") : `not ${name.replaceAll("_", " ")}`;
 }
 
-/** A name of an attribute or signal as a label. */
+/** The name of an attribute or signal as a label. */
 export const label = (name) => name.replaceAll("_", " ").replace(/^./, (first) => first.toUpperCase());

@@ -1,4 +1,4 @@
-// Keys: shortcuts that work outside fields, and can be switched off.
+// Keys: single-key shortcuts. They do nothing while typing in a field, and can be switched off.
 
 import { openDialog } from "./dialogs.js";
 import { byId, h, sign } from "./dom.js";
@@ -7,9 +7,9 @@ const TYPING = "input:not([type=range], [type=checkbox], [type=radio]), select, 
 const OFF = "tessella-keys-off";
 const isOff = () => localStorage.getItem(OFF) === "1";
 
-/** `actions` has a sentence and a function for each key. */
+/** `actions` maps each key to a description and a function. */
 export function startKeys(actions) {
-  const all = { ...actions, "?": ["Show this", () => help(all)] };
+  const all = { ...actions, "?": ["Show this help", () => help(all)] };
   const button = byId("keys-button");
   button.append(sign("keys"));
   button.addEventListener("click", () => help(all));
@@ -29,8 +29,8 @@ function help(actions) {
   openDialog({
     title: "Keyboard shortcuts", cancel: "Close",
     content: [
-      h("dl", { class: "keys" }, ...rows, h("dt", {}, h("kbd", {}, "\u2191"), " ", h("kbd", {}, "\u2193")), h("dd", {}, "Go along the list, or suggestions")),
-      h("label", { class: "check" }, box, "Shortcuts of one letter are on"),
+      h("dl", { class: "keys" }, ...rows, h("dt", {}, h("kbd", {}, "\u2191"), " ", h("kbd", {}, "\u2193")), h("dd", {}, "Move through the list or suggestions")),
+      h("label", { class: "check" }, box, "Enable single-key shortcuts"),
     ],
   });
 }

@@ -1,4 +1,4 @@
-// Latest: runs one job at a time. What is asked meanwhile runs afterwards, once, with the newest wishes.
+// Latest: runs one job at a time. Calls made meanwhile lead to one more run afterwards, with the newest state.
 
 export function latest(job) {
   let running = false;
@@ -17,7 +17,7 @@ export function latest(job) {
   };
 }
 
-/** A call that waits until others have stopped coming; `cancel` calls it off. */
+/** Debounce: run `job` once calls have stopped for `wait` milliseconds; `cancel` drops the pending run. */
 export function settled(job, wait = 200) {
   let timer = 0;
   const run = () => {

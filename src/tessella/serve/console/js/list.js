@@ -1,4 +1,4 @@
-// List: the answer to what is asked, by one generation or by two.
+// List: the recommendations, from one generation or from two side by side.
 
 import { api } from "./api.js";
 import { noteScores } from "./boosts.js";
@@ -14,14 +14,14 @@ import { isLiked, like } from "./who.js";
 import { explain } from "./why.js";
 
 let view = null; // {kind, rows, right?}: what is on the page
-let base = { who: "", places: null }; // the list that movement is measured from
+let base = { who: "", places: null }; // the list that rank changes are measured against
 let shownPlaces = null;
 
 export function startList(edit, remove) {
   const acts = () => [
     { sign: "heart", label: (one) => `${isLiked(one.id) ? "Unlike" : "Like"} ${one.title}`, run: (one) => like(one.id, one.title), pressed: (one) => isLiked(one.id) },
     ...(state.stats.writable ? [
-      { sign: "pen", label: (one) => `Change ${one.title}`, run: (one) => edit(one.id) },
+      { sign: "pen", label: (one) => `Edit ${one.title}`, run: (one) => edit(one.id) },
       { sign: "bin", label: (one) => `Remove ${one.title}`, run: (one) => remove(one.id, one.title) },
     ] : []),
   ];
@@ -53,7 +53,7 @@ async function answer(acts) {
   }
 }
 
-/** The list of the other generation; its errors say so. */
+/** The list of the other generation; its errors name the generation. */
 async function fromOther() {
   try {
     return await api("POST", "/v1/recommend", { ...question(state.other), ...fields() });
@@ -63,7 +63,7 @@ async function fromOther() {
   }
 }
 
-const title = (status) => ({ 0: "No answer", 404: "Not found", 422: "That cannot be asked", 429: "Too much is going on" })[status] ?? "That did not work";
+const title = (status) => ({ 0: "No answer", 404: "Not found", 422: "Invalid request", 429: "Service overloaded" })[status] ?? "Request failed";
 
 function put(element, facts = "") {
   view = null;
@@ -105,7 +105,7 @@ function showTwo(left, right) {
   const places = (list) => new Map(list.map((entry, place) => [entry.key, place]));
   const there = places(others);
   const common = shown.filter((entry) => there.has(entry.key)).length;
-  byId("facts").textContent = `${plural(common, "item")} of ${count(shown.length)} in both lists. Marks say how places differ from ${left.generation}.`;
+  byId("facts").textContent = `${count(common)} of ${plural(shown.length, "item")} in both lists. Arrows show how ranks differ from ${left.generation}.`;
   if (view?.kind !== "two") {
     const rows = new Rows({ label: "The generation shown" });
     const second = new Rows({ label: "The other generation" });
@@ -125,14 +125,14 @@ function showTwo(left, right) {
 }
 
 function facts(told, list) {
-  const proven = list.certified ? "Proven to be the true list." : "Not proven to be the true list.";
+  const proven = list.certified ? "Proven exact." : "Not proven exact.";
   const left = list.ids.length < state.k ? ` ${plural(list.ids.length, "item")} left.` : "";
-  return `Looked at ${count(list.scored)} of ${plural(told.n_items, "item")}. ${proven}${left}`;
+  return `Scored ${count(list.scored)} of ${plural(told.n_items, "item")}. ${proven}${left}`;
 }
 
 function nothing() {
   const code = "from tessella.store import Store\n\nwith Store.open(\"catalogue.db\") as store:\n    store.publish(item_factors, user_factors, name=\"first\")";
-  return empty("There is nothing in this store yet", "Publish a model, and it shows up here.", h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, h("code", {}, code)));
+  return empty("This store is empty", "Publish a model to see it here.", h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, h("code", {}, code)));
 }
 
 async function nobody() {
@@ -140,19 +140,19 @@ async function nobody() {
   try { users = await findUsers(""); } catch { /* the sentence is enough */ }
   const chips = users.slice(0, 5).map((user) =>
     h("button", { type: "button", class: "chip", onclick: () => ask({ user: user.value }) }, `User ${user.text}`, h("span", {}, user.note)));
-  return empty("Nobody asks yet", "Find a user by id, or like some items, and see what is recommended.", chips.length ? h("div", { class: "chips" }, ...chips) : null);
+  return empty("No user selected", "Find a user by id, or like some items, to see recommendations.", chips.length ? h("div", { class: "chips" }, ...chips) : null);
 }
 
 function noneLeft() {
   const filtered = Object.keys(state.where).length > 0;
-  return empty("No item is left", filtered ? "No item fits the filters. Take one away." : "Everything was seen or left out.");
+  return empty("No items left", filtered ? "No item matches the filters. Remove one." : "Every item has been seen or excluded.");
 }
 
-/** A field for items that are not on the list, too. */
+/** A field that explains any item, including those not on the list. */
 function askAbout() {
   const place = h("div", { class: "why", hidden: true });
   const { field } = combobox({
-    label: "Why is an item not here, or not higher?", placeholder: "Find an item", id: "ask-item", suggest: findItems,
+    label: "Why is an item missing, or not ranked higher?", placeholder: "Find an item", id: "ask-item", suggest: findItems,
     pick: (id, text) => {
       const shut = signButton("cross", "Close", () => { place.hidden = true; byId("ask-item").focus(); });
       const reasons = h("div", { class: "why-one" });

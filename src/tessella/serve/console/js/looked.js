@@ -1,4 +1,4 @@
-// Looked: how many items were never looked at, for the list shown and for a sample of users.
+// Looked: how many items were skipped without scoring, for the list shown and for a sample of users.
 
 import { api, withQuery } from "./api.js";
 import { chart, columns, HEIGHT, WIDTH } from "./chart.js";
@@ -25,13 +25,13 @@ export function startLooked() {
 
 function showOwn(place) {
   const { answer } = state;
-  if (!answer) return place.replaceChildren(h("p", { class: "quiet" }, "A list says here how much of the catalogue it did without."));
+  if (!answer) return place.replaceChildren(h("p", { class: "quiet" }, "For each list, this shows how many items were never scored."));
   const never = Math.max(0, answer.n_items - answer.scored);
   const share = answer.n_items ? never / answer.n_items : 0;
   place.replaceChildren(
     h("p", { class: "big" }, percent(share)),
     h("div", { class: "share", "aria-hidden": "true" }, h("span", { class: "fill", "--share": (1 - share).toFixed(4) })),
-    h("p", { class: "quiet" }, `${count(never)} of ${plural(answer.n_items, "item")} were never looked at for this list.`),
+    h("p", { class: "quiet" }, `${count(never)} of ${plural(answer.n_items, "item")} were never scored for this list.`),
   );
 }
 
@@ -51,6 +51,6 @@ function histogram({ n_users: n, n_items: all, mean, median, edges, counts }) {
   const x = (at) => (WIDTH * (at - low)) / span;
   const bars = counts.map((one, i) => ({ x: x(edges[i]) + 1, width: Math.max(1, x(edges[i + 1]) - x(edges[i]) - 2), share: one / most }));
   const line = s("path", { class: "mark", d: `M${x(median).toFixed(1)} 12V${HEIGHT}` });
-  const caption = `Items looked at, for ${plural(n, "user")}: median ${count(median)}, mean ${count(mean)} of ${count(all)}`;
-  return chart(caption, caption, [columns(bars), line], [count(low), count(edges.at(-1))], `most: ${plural(most, "user")}`);
+  const caption = `Items scored, for ${plural(n, "user")}: median ${count(median)}, mean ${count(mean)} of ${count(all)}`;
+  return chart(caption, caption, [columns(bars), line], [count(low), count(edges.at(-1))], `peak: ${plural(most, "user")}`);
 }

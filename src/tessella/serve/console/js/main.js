@@ -1,4 +1,4 @@
-// Main: puts the parts of the page together.
+// Main: starts the parts of the page.
 
 import { restore, startAddress } from "./address.js";
 import { onActivity, onTokenNeeded } from "./api.js";
@@ -28,7 +28,7 @@ function startProgress() {
   });
 }
 
-/** On a phone, filters and boosts are a sheet: folded at first, and above it stands the list. */
+/** On a phone, filters and boosts start folded; unfolding them keeps the list in view. */
 function startSheet() {
   if (!matchMedia("(max-width: 47.99rem)").matches) return;
   byId("tune").open = false;
@@ -42,12 +42,12 @@ async function begin() {
     await loadStats();
     tell("question");
   } catch (error) {
-    if (error.status === 404 && state.generation !== null) { // an address of a generation that is gone
+    if (error.status === 404 && state.generation !== null) { // the address names a generation that no longer exists
       state.generation = null;
       history.replaceState(null, "", location.pathname);
       return begin();
     }
-    byId("lists").replaceChildren(failed(error, begin, "The catalogue could not be had"));
+    byId("lists").replaceChildren(failed(error, begin, "The catalogue could not be loaded"));
   }
 }
 
@@ -66,7 +66,7 @@ startList(editItem, removeItem);
 startLooked();
 startAddress();
 on("generation", async () => {
-  try { await loadStats(); } catch { /* the list says what is wrong */ }
+  try { await loadStats(); } catch { /* the list shows the error */ }
   tell("question");
 });
 startKeys({

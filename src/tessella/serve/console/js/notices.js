@@ -1,4 +1,4 @@
-// Notices: short news at the edge of the page.
+// Notices: short messages at the edge of the page.
 
 import { byId, h } from "./dom.js";
 

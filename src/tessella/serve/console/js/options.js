@@ -1,4 +1,4 @@
-// Options: how long the list is, what it leaves out, how it is searched, and what it is compared with.
+// Options: the length of the list, seen items, exact search, and the generation to compare with.
 
 import { byId, h } from "./dom.js";
 import { ask, on, state } from "./state.js";
@@ -8,12 +8,12 @@ const LENGTHS = [5, 10, 20, 50, 100];
 export function startOptions(addItem) {
   const length = h("select", { id: "length", onchange: () => ask({ k: Number(length.value) }) });
   const other = h("select", { id: "other", onchange: () => ask({ other: other.value || null }) });
-  const compare = h("span", { class: "pair" }, h("label", { for: "other" }, "Compare"), other);
+  const compare = h("span", { class: "pair" }, h("label", { for: "other" }, "Compare with"), other);
   const add = byId("add-item");
   add.addEventListener("click", addItem);
   byId("options").replaceChildren(
     h("span", { class: "pair" }, h("label", { for: "length" }, "Top"), length),
-    check("Leave out seen", "excludeSeen"), check("Exact", "exact"), compare,
+    check("Exclude seen", "excludeSeen"), check("Exact", "exact"), compare,
   );
   const show = () => {
     const { stats } = state;
@@ -23,8 +23,8 @@ export function startOptions(addItem) {
     const shown = state.generation ?? stats.generation;
     const names = stats.generations.map((one) => one.name).filter((name) => name !== shown);
     if (!names.includes(state.other)) state.other = null;
-    other.replaceChildren(h("option", { value: "" }, "with no other"),
-      ...names.map((name) => h("option", { value: name, selected: name === state.other }, `with ${name}`)));
+    other.replaceChildren(h("option", { value: "" }, "nothing"),
+      ...names.map((name) => h("option", { value: name, selected: name === state.other }, name)));
     compare.hidden = !names.length;
     add.hidden = !stats.writable;
   };

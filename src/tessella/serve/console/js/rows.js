@@ -1,4 +1,4 @@
-// Rows: one list of items with bars. Rows are kept while the list changes, so that one sees them move.
+// Rows: a list of items with bars. Rows are reused when the list changes, so that their moves can be animated.
 
 import { h, newId, signButton } from "./dom.js";
 import { score, told } from "./format.js";
@@ -6,7 +6,7 @@ import { score, told } from "./format.js";
 const MOVE = 260; // milliseconds
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** What a list shows of an answer: id, title, meta, score and share of the bar. */
+/** The entries of a list: id, title, other attributes, score, and length of the bar. */
 export function entries(list) {
   const low = Math.min(0, ...list.scores);
   const span = Math.max(...list.scores) - low || 1;
@@ -17,7 +17,7 @@ export function entries(list) {
   });
 }
 
-/** A list that can be shown again and again. `acts` are {sign, label, run, pressed?} of each row, `open` fills what unfolds. */
+/** A list that can be updated. `acts` are the buttons {sign, label, run, pressed?} of each row; `open` fills an unfolded row. */
 export class Rows {
   constructor({ label, acts = [], open = null }) {
     this.element = h("ol", { class: "rows", "aria-label": label });
@@ -27,7 +27,7 @@ export class Rows {
     this.element.addEventListener("keydown", (event) => this.walk(event));
   }
 
-  /** Show entries; `before` gives the place that a key had (0 is the first), for marks of movement. */
+  /** Show entries; `before` maps keys to earlier ranks, counted from 0, to mark rank changes. */
   show(shown, before = null) {
     const tops = new Map([...this.rows].map(([key, row]) => [key, row.element.getBoundingClientRect().top]));
     const focused = document.activeElement;
@@ -88,7 +88,7 @@ export class Rows {
     else this.open(row.entry, row.why);
   }
 
-  /** Arrow keys go from title to title. */
+  /** Move focus from title to title with the arrow keys. */
   walk(event) {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     const titles = [...this.rows.values()].map((row) => row.title);

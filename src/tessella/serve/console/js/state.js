@@ -1,9 +1,9 @@
-// State: what is asked, in one place. Parts of the page change it, and hear of changes.
+// State: the question and the statistics, in one place. Parts of the page change it and listen for changes.
 
 const listeners = new Map();
 
 export const state = {
-  stats: null, // what /v1/stats said of the generation shown
+  stats: null, // the answer of /v1/stats for the generation shown
   generation: null, // a name; null is the live one
   other: null, // the generation to compare with
   user: null, // an id
@@ -15,7 +15,7 @@ export const state = {
   boosts: {}, // a weight for each signal
 };
 
-/** Hear of changes: "stats", "generation", "question" (who asks and for what), "items" (of the store). */
+/** Listen for changes: "stats", "generation", "question" (the user and the options), "items" (of the store), "answer", "reach". */
 export function on(names, listener) {
   for (const name of names.split(" ")) {
     if (!listeners.has(name)) listeners.set(name, []);
@@ -27,7 +27,7 @@ export function tell(name) {
   for (const listener of listeners.get(name) ?? []) listener();
 }
 
-/** Change what is asked. */
+/** Change the question. */
 export function ask(changes) {
   Object.assign(state, changes);
   tell("question");
@@ -35,10 +35,10 @@ export function ask(changes) {
 
 export const somebody = () => state.user !== null || state.liked.length > 0;
 
-/** Two ids are the same, be one a number and the other its digits. */
+/** Compare two ids; a number equals the string of its digits. */
 export const same = (one, other) => String(one) === String(other);
 
-/** The body of /v1/recommend for what is asked. */
+/** The question as a body for /v1/recommend. */
 export function question(generation = state.generation) {
   const body = { k: state.k };
   if (state.user !== null) body.user = state.user;

@@ -1,4 +1,4 @@
-// States: what stands where a list would, when it is empty, on its way, or could not be had.
+// States: what is shown in place of a list that is empty, loading or failed.
 
 import { h } from "./dom.js";
 
@@ -11,7 +11,7 @@ export function loading(rows = 6) {
   return h("div", { "aria-busy": "true" }, h("p", { class: "unseen" }, "Loading"), ...bones);
 }
 
-export function failed(error, retry = null, title = "That did not work") {
+export function failed(error, retry = null, title = "Request failed") {
   const button = retry && h("button", { type: "button", onclick: retry }, "Try again");
   return h("div", { class: "state failed", role: "alert" }, h("h3", {}, title), h("p", {}, error.message), button);
 }

@@ -1,4 +1,4 @@
-// Theme: the one that was chosen, before the first paint; otherwise the system's. A classic script, so that it runs at once.
+// Theme: applies the chosen theme before the first paint; without a choice, the system's. A classic script, so that it runs at once.
 (() => {
   const root = document.documentElement;
   const read = () => { try { return localStorage.getItem("tessella-theme"); } catch { return null; } };

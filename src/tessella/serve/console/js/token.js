@@ -1,4 +1,4 @@
-// Token: asked for once, kept for this tab.
+// Token: prompts for a token once and keeps it for this tab.
 
 import { field, openDialog } from "./dialogs.js";
 import { h } from "./dom.js";
@@ -8,8 +8,8 @@ export function askForToken(sentence) {
     let given = null;
     const input = h("input", { type: "password", autocomplete: "off" });
     openDialog({
-      title: "This service asks for a token", submit: "Go on",
-      content: [h("p", { class: "quiet" }, `${sentence} It is kept until this tab is closed.`), field("Token", input)],
+      title: "This service needs a token", submit: "Continue",
+      content: [h("p", { class: "quiet" }, `${sentence} The token is kept until you close this tab.`), field("Token", input)],
       done: async () => {
         given = input.value.trim();
         if (!given) throw new Error("The token is empty.");

@@ -1,9 +1,9 @@
-// Traffic: requests and latency of the last minutes, drawn anew every few seconds while somebody looks.
+// Traffic: requests and latencies of the last minutes, redrawn every few seconds while the page is visible.
 
 import { api } from "./api.js";
 import { chart, columns, trace, WIDTH } from "./chart.js";
 import { byId, h } from "./dom.js";
-import { ms, plural } from "./format.js";
+import { count, ms, plural } from "./format.js";
 
 const MINUTES = 10;
 
@@ -40,8 +40,8 @@ function requests(points, x, step, span) {
   const bad = (point) => point.errors + point.rejected;
   const total = sum((point) => point.requests);
   const wrong = sum(bad);
-  const caption = `${plural(total, "request")}, ${wrong ? plural(wrong, "error or rejected", "errors or rejected") : "no errors"}`;
-  const top = `most: ${Number((most / step).toPrecision(2))} a second`;
+  const caption = `${plural(total, "request")}, ${wrong ? `${count(wrong)} failed or rejected` : "no errors"}`;
+  const top = `peak: ${Number((most / step).toPrecision(2))} per second`;
   return chart(caption, `Requests of the last ${MINUTES} minutes: ${caption}; ${top}.`, [columns(bars((point) => point.requests)), columns(bars(bad), "bad")], span, top);
 }
 
@@ -51,7 +51,7 @@ function latency(points, x, step, span) {
   const gap = 1.5 * (x(step) - x(0));
   const line = (name, kind) => trace(known.map((point) => ({ x: x(point.time), share: point[name] / most })), gap, kind);
   const last = known.at(-1);
-  const sentence = last ? `Latency now: median ${ms(last.p50_ms)}, 99th percentile ${ms(last.p99_ms)}.` : "No latency known.";
-  const caption = h("span", {}, h("span", { class: "key" }), `median ${last ? ms(last.p50_ms) : ""} `, h("span", { class: "key second" }), `99% ${last ? ms(last.p99_ms) : ""}`);
-  return chart(caption, sentence, [...line("p99_ms", "second"), ...line("p50_ms")], span, `most: ${ms(most)}`);
+  const sentence = last ? `Latency now: median ${ms(last.p50_ms)}, 99th percentile ${ms(last.p99_ms)}.` : "No latency measured yet.";
+  const caption = h("span", {}, h("span", { class: "key" }), `median ${last ? ms(last.p50_ms) : ""} `, h("span", { class: "key second" }), `p99 ${last ? ms(last.p99_ms) : ""}`);
+  return chart(caption, sentence, [...line("p99_ms", "second"), ...line("p50_ms")], span, `peak: ${ms(most)}`);
 }

@@ -1,4 +1,4 @@
-// Values: attributes and signals as texts in a form, and back, by the kind of their column.
+// Values: converts attributes and signals to the text of a form field and back, by the kind of their column.
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
@@ -9,7 +9,7 @@ export function written(value) {
   return typeof value === "number" ? shortest(value) : String(value);
 }
 
-/** A number in the fewest digits that mean the same, also to a column of 32-bit floats. */
+/** A number in the fewest digits that read back as the same float64, or the same float32 if it is one. */
 function shortest(value) {
   if (Number.isInteger(value) || Math.fround(value) !== value) return String(value);
   for (let digits = 1; digits < 10; digits += 1) {
@@ -19,13 +19,13 @@ function shortest(value) {
   return String(value);
 }
 
-/** A moment in seconds since 1970, as a time that people read; null if it is none. */
+/** Seconds since 1970 as a date and time; null if out of range. */
 export function moment(seconds) {
   const time = new Date(1000 * seconds);
   return Number.isNaN(time.getTime()) ? null : time.toISOString().slice(0, 19);
 }
 
-/** A text of a field as a value; what is empty is missing. */
+/** The text of a field as a value; an empty field is a missing value. */
 export function read(text, kind, name) {
   const plain = text.trim();
   if (kind.startsWith("several")) {
@@ -42,7 +42,7 @@ export function number(text, name) {
   const value = Number(text);
   if (!NUMBER.test(text) || !Number.isFinite(value)) throw new Error(`${name} is ${JSON.stringify(text)}, but must be a number.`);
   if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
-    throw new Error(`${name} is ${text}, which a browser cannot hold exactly; change it through the interface.`);
+    throw new Error(`${name} is ${text}, which a browser cannot represent exactly; change it through the API.`);
   }
   return value;
 }

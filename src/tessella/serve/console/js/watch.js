@@ -1,4 +1,4 @@
-// Watch: looks whether the service answers, and whether somebody else changed the store.
+// Watch: checks whether the service answers, and whether the store has changed elsewhere.
 
 import { byId } from "./dom.js";
 
@@ -18,7 +18,7 @@ export function startWatch(reload) {
       byId("banner").hidden = true;
     } catch {
       lost = true;
-      byId("banner").textContent = "The service does not answer. The page tries again every few seconds.";
+      byId("banner").textContent = "The service does not answer. Retrying every few seconds.";
       byId("banner").hidden = false;
     }
   }

@@ -1,4 +1,4 @@
-// Who: a user found by id, items that are liked, or both.
+// Who: chooses a user by id, liked items, or both.
 
 import { api, withQuery } from "./api.js";
 import { combobox } from "./combobox.js";
@@ -9,7 +9,7 @@ import { ask, on, same, state } from "./state.js";
 
 export function startWho() {
   const user = combobox({
-    label: "A user, by id", placeholder: "Find a user", id: "find-user",
+    label: "User id", placeholder: "Find a user", id: "find-user",
     suggest: findUsers, pick: (id) => ask({ user: id }), typed: (text) => ask({ user: text }),
   });
   const item = combobox({
@@ -25,7 +25,7 @@ export function startWho() {
 
 export const isLiked = (id) => state.liked.some((one) => same(one.id, id));
 
-/** Add an item to those that are liked, or take it away. */
+/** Add an item to the liked ones, or remove it from them. */
 export function like(id, title) {
   const others = state.liked.filter((one) => !same(one.id, id));
   ask({ liked: others.length < state.liked.length ? others : [...others, { id, title }] });
@@ -38,7 +38,7 @@ async function showUser(place, again = false) {
   if (user === shown && !again) return;
   shown = user;
   if (user === null) return place.replaceChildren();
-  const drop = signButton("cross", "Ask for nobody", () => { ask({ user: null }); byId("find-user").focus(); });
+  const drop = signButton("cross", "Clear user", () => { ask({ user: null }); byId("find-user").focus(); });
   const card = h("div", { class: "card" }, h("div", { class: "card-head" }, h("span", {}, `User ${user}`), drop));
   if (!again) place.replaceChildren(card);
   try {
