@@ -1,4 +1,4 @@
-"""Write performance.md from the latest lines that `make bench-peers` and `make profile` appended to their results."""
+"""Write performance.md from the latest results of `make bench-peers` and `make profile`."""
 
 import json
 import re
@@ -16,82 +16,83 @@ Line = dict[str, Any]
 
 INTRODUCTION = """# Performance
 
-Written by `docs/make_performance.py` from the latest results of `make bench-peers` and `make profile`, which anyone can
-run again. Only ratios of one run are claims: machines differ, and this one is shared. Goals stand beside figures, with
-the word "missed" where they are not met. What is measured, and how peers are tuned:
-[benchmarks/README.md](../benchmarks/README.md)."""
+`docs/make_performance.py` writes this page from the latest results of `make bench-peers` and `make profile`, which
+anyone can rerun. Only ratios within one run are claims, because machines differ and this one is shared. Some figures
+have a goal beside them, with the word "missed" if it is not met. [benchmarks/README.md](../benchmarks/README.md) says
+what is measured and how peers are tuned."""
 
-RACE = """How many times as fast as the best peer we are, with up to 2,000 queries a call, k = 10. At each recall the
-three fastest settings of ours and of the peers take turns, and at 0.95 so does "auto", an index built with the default
-settings; a ratio is the median over turns. On this machine two threads share caches, and the host is noisy. The best
-of ours and the best peer are chosen for each number of threads, while auto is one index that chose its method on one
-thread, so their ratios may move differently between one thread and two."""
+RACE = """The tables show how many times as fast as the best peer tessella is, with up to 2,000 queries per call and
+k = 10. At each recall, our three fastest settings and those of the peers take turns. At 0.95, "auto" also takes part:
+an index built with the default settings. A ratio is the median over turns. On this machine two threads share caches,
+and the host is noisy. Our best setting and the best peer are chosen for each number of threads, but "auto" is one
+index that chose its method on one thread. So the two ratios may change differently from one thread to two."""
 
-CURVES = """Every setting that was tried, up and to the right is better (`make curves` draws all sets):
+CURVES = """Every setting that was tried. Up and to the right is better (`make curves` draws all sets):
 
 ![Recall and throughput, implicit ALS with alpha 20](images/race-als-alpha20.png)
 
 ![Recall and throughput, implicit BPR](images/race-bpr.png)"""
 
-LATENCY = """How long a separate call takes, in microseconds (us): one thread, k = 10, 1,000 float32 queries without
-filters, every library at its fastest setting that reaches the recall."""
+LATENCY = """The time of a single call from Python in microseconds (us), with one thread, k = 10, and 1,000 float32
+queries without filters. Every library runs at its fastest setting that reaches the recall."""
 
-STRETCHES = """Calls come in stretches of 100 queries of one library after another, as a service asks them, and a few
-before each stretch are not counted."""
+STRETCHES = """Each library in turn answers 100 queries, one per call, as in a service. A few calls before each turn are
+not counted."""
 
-FLAT = """How many times as fast as faiss's brute force our exact search is, in turns, on one thread, k = 10."""
+FLAT = """How many times as fast as faiss's brute force our exact search is, measured in turns on one thread with
+k = 10:"""
 
-SCALE = """How much longer a query takes on a million learned items, by the fastest of our methods with a recall of at
-least 0.95: one thread, k = 10."""
+SCALE = """How much longer a query takes on a million learned items, with our fastest method that has a recall of at
+least 0.95, on one thread with k = 10."""
 
-DEPTH = """How many times as fast as the best peer we are where many answers are asked for: one thread, up to 2,000
-queries a call, every peer tuned at that k, "auto" an index that planned for that k without being given users.
-gowalla-x sets have a million items: factors learned from expanded check-ins (`make learned`)."""
+DEPTH = """How many times as fast as the best peer tessella is for larger k, on one thread with up to 2,000 queries per
+call. Every peer is tuned at that k, and "auto" is an index that planned for that k without being given users. The
+gowalla-x sets have a million items, with factors learned from expanded check-ins (`make learned`)."""
 
-WIDE = """Factors of 128 and 256 coordinates, learned from the check-ins of Gowalla: one thread, k = 10."""
+WIDE = """Factors of 128 and 256 coordinates, learned from Gowalla's check-ins, on one thread with k = 10."""
 
-FILTERS = """Searches with filters, k = 10, one thread, by an index that planned for a recall of 0.95."""
+FILTERS = """Searches with filters on one thread with k = 10, in an index that planned for a recall of 0.95."""
 
-PROMISE = """An index is built with `method="auto"` for a recall, with or without users to measure with; then other
-users ask it, by its plan. A cell is the share of the true top k that they got; a figure in bold is more than 0.005
-below what was promised. "Seen left out" excludes what users really had, "best 100 left out" the hundred items that
-each would get first."""
+PROMISE = """An index is built with `method="auto"` for a target recall, with or without users to measure on. Then other
+users search it by its plan. Cells show their mean recall; a figure in bold is more than 0.005 below the target. "Seen
+left out" excludes the items each user has actually seen. "Best 100 left out" excludes each user's 100 best items."""
 
-GROW = """A tile index that begins with a tenth of the items and gets the others by `add`, 500 at a time, against a
-fresh build, both at the reach that the fresh one needs for a recall of 0.95; one thread, k = 10."""
+GROW = """A tile index starts with a tenth of the items and receives the others through `add`, 500 at a time. It is
+compared with a fresh build. Both use the reach that the fresh build needs for a recall of 0.95, on one thread with
+k = 10."""
 
 BUILD_MEMORY = (
-    """Peak memory of `Index.build` in a process of its own, beside the factors it is given, over their bytes:"""
+    """Peak memory of `Index.build` in a separate process, without the factors passed in, relative to their size:"""
 )
 
-GROWTH = """How long a query takes as items and factors grow, by the fastest of our methods with a recall of at least
-0.95, on one thread, with up to 2,000 queries a call."""
+GROWTH = """The time of a query as the number of items and coordinates grows, with our fastest method that has a recall
+of at least 0.95, on one thread with up to 2,000 queries per call."""
 
-EVERYONE = """Ten items for every user of a set, without those that the user has seen, by implicit's `recommend`, by
-our exact search, and by the fastest of our methods with a recall of at least 0.99. Seconds and ratios are medians over
-turns, each of its own."""
+EVERYONE = """The top 10 for every user of a set, without the items the user has seen: with implicit's `recommend`, with
+our exact search, and with our fastest method that has a recall of at least 0.99. Times and ratios are separate medians
+over turns, so a ratio may differ from the quotient of two times."""
 
-CHURN = """One thread replaces a tenth of the items, 50 at a time without a pause, while another searches. Throughput
-kept is that of the searches meanwhile over that before. Figures are medians over rounds; the recall lost to a fresh
-build is the most of any round."""
+CHURN = """One thread replaces a tenth of the items, 50 at a time without a pause, while another thread searches.
+"Throughput kept" is the search throughput during the changes over that before them. Figures are medians over rounds,
+except "recall lost": the largest loss of any round, compared with a fresh build."""
 
-BUILD = """Seconds to build an index with the default settings, its tiles and the measurement for a recall of 0.95
-included, and to build an inverted file of faiss, on all cores."""
+BUILD = """Seconds to build an index with the default settings, including its tiles and the measurement for a recall of
+0.95, and to build an inverted file of faiss, on all cores."""
 
-MEMORY = """Bytes an item, factors included, and seconds to build. Ours are arrays in memory; those of most peers are
-what an index takes when serialised."""
+MEMORY = """Bytes per item, including factors, and seconds to build. Our sizes are those of the arrays in memory; those
+of most peers are the size of the serialised index."""
 
-PROFILE = """Microseconds (us) a query of every part, in batches on one thread, at the reach that was tuned for a
-recall of 0.95."""
+PROFILE = """Microseconds (us) per query of each part, in batches on one thread, at the reach tuned for a recall of
+0.95."""
 
 FLOOR = """## The floor
 
-A query cannot do less than code itself, compare its code with every centre and with the items of the tiles it visits,
-and score the few items that remain. An AVX2 core takes in 32 coded coordinates an instruction, so a coded row of 64
-needs two multiplications, two additions and their loads: two cycles, 0.7 ns at 3 GHz. A score reads 256 bytes, four
-cache lines, from wherever they are. The table says what both took: a coded row about two and a half times its floor, of
-which the bounds in float32 and the memory are the rest, and a score as long as its lines are on their way. Sharing
-tiles among more queries, and factors in the order of tiles, are what could bring both nearer."""
+A query must at least code itself, compare its code with every centre and with the items of the tiles it visits, and
+score the few items that remain. An AVX2 core processes 32 coded coordinates per instruction, so a coded row of 64 needs
+two multiplications, two additions and their loads: two cycles, or 0.7 ns at 3 GHz. A score reads 256 bytes, which is
+four cache lines that may be anywhere in memory. The table shows the measured times. A coded row takes about two and a
+half times its floor; float32 bounds and memory access account for the rest. A score takes as long as its cache lines
+take to arrive. Sharing tiles among more queries, and storing factors in the order of tiles, could reduce both."""
 
 AUTO_GOAL = 1.2
 EVERYONE_GOALS = {"exact": 3.0, "0.99": 5.0}
@@ -117,15 +118,22 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def measured(found: list[Line], *keys: str) -> str:
-    """At which commit lines were measured, or which of them, named by some keys, at which."""
+    """The commits at which lines were measured; if there are several, with the lines of each, named by some keys."""
     names: dict[str, list[str]] = {}
     for line in found:
-        name = " ".join(str(line[key]) for key in keys if key in line)
+        name = " ".join(_label(key, line[key]) for key in keys if key in line)
         names.setdefault(line["machine"]["commit"], []).append(name or "the ratio")
     if len(names) == 1:
         return f"Measured at commit {next(iter(names))}."
     each = (f"{commit} ({', '.join(dict.fromkeys(those))})" for commit, those in names.items())
     return f"Measured at commits {'; '.join(each)}."
+
+
+def _label(key: str, value: Any) -> str:
+    if key == "told":
+        return "users given" if value else "no users"
+    number = f"{value:,}" if isinstance(value, int) else str(value)
+    return {"k": "k = ", "n_factors": "x "}.get(key, "") + number
 
 
 def beside(value: float, *, least: float = -float("inf"), most: float = float("inf"), digits: int = 2) -> str:
@@ -208,7 +216,7 @@ def filters(found: list[Line]) -> str:
         ]
         for line in kinds["exclude"]
     ]
-    head = [f"{form}: throughput over nothing left out, recall" for form in forms]
+    head = [f"{form}: throughput over that without a filter, recall" for form in forms]
     shared = [
         [
             line["set"],
@@ -223,13 +231,13 @@ def filters(found: list[Line]) -> str:
     rates = {(line["set"], line["share"]): line for line in kinds["own"]}
     names = dict.fromkeys(line["set"] for line in kinds["own"])
     own = [[name, *(_rate(rates.get((name, share))) for share in shares)] for name in names]
-    flat_head = ["over faiss Flat of just these, recall", "exactly, over faiss Flat"]
+    flat_head = ["throughput over faiss Flat, recall", "exact search over faiss Flat"]
     parts = [
-        "Fifty ids left out for each query:",
-        table(["set", *head, "single query: time over nothing left out"], excluded),
-        "One list of allowed items for all queries; faiss Flat is built beforehand of just these items:",
+        "Fifty ids excluded for each query, passed as lists, as arrays or as a CSR matrix:",
+        table(["set", *head, "single query: time over that without a filter"], excluded),
+        "One list of allowed items for all queries. faiss Flat is an index built beforehand of only these items:",
         table(["set", "allowed", *flat_head, "over faiss IVF with a selector, its recall"], shared),
-        "A list of allowed items for each query, queries a second and recall:",
+        "A list of allowed items for each query, by the share of items allowed: queries per second and recall.",
         table(["set", *(f"{share:.1%}" for share in shares)], own),
     ]
     return "\n\n".join(parts + [_own_memory(line) for line in found if line["kind"] == "own memory"])
@@ -241,9 +249,9 @@ def _rate(line: Line | None) -> str:
 
 def _own_memory(line: Line) -> str:
     return (
-        f"{line['n_queries']:,} queries with lists of their own of {line['n_ids']:,} of {line['n_items']:,} items, on "
+        f"{line['n_queries']:,} queries, each with its own list of {line['n_ids']:,} of {line['n_items']:,} items, on "
         f"all threads: {line['seconds']:.1f} s, {line['cpu_seconds'] / line['seconds']:.1f} CPUs busy, at most "
-        f"{line['grown'] / 2**20:,.0f} MB beside the ids' {line['given'] / 2**20:,.0f} MB."
+        f"{line['grown'] / 2**20:,.0f} MB in addition to the {line['given'] / 2**20:,.0f} MB of the ids."
     )
 
 
@@ -256,7 +264,7 @@ def promise(found: list[Line]) -> str:
             first = [line["set"], f"{line['target']:.2f}", "given" if line["told"] else "none", title]
             rows.append([*first, *shown, f"{max(cell['few'] for cell in cells.values()):.3f}"])
     ks = [f"k = {k}" for k in next(iter(found[0]["cells"].values()))]
-    return table(["set", "promised", "users", "filter", *ks, "most users below 0.8"], rows)
+    return table(["set", "target", "users", "filter", *ks, "share of users below 0.8, worst k"], rows)
 
 
 def _had(recall: float, target: float) -> str:
@@ -281,7 +289,7 @@ def grow(found: list[Line]) -> str:
         for line in found
         if "peak_over_factors" in line
     ]
-    shown = table(["set", "items", "method", "throughput over a fresh build's", "recall, of a fresh build"], rows)
+    shown = table(["set", "items", "method", "throughput over a fresh build's", "recall, a fresh build's recall"], rows)
     return "\n\n".join([shown, BUILD_MEMORY, table(["factors", "method", "peak over the factors"], built)])
 
 
@@ -314,12 +322,10 @@ def latency(found: list[Line]) -> str:
                 beside(line["slow_over_median"], most=3.0, digits=1),
             ]
         )
-    head = ["set", "recall at least", "our method", "median us", "99% us", "best peer: median us, 99% us"]
-    shown = table([*head, "our median over the peer's", "our 99% over our median"], rows)
+    head = ["set", "recall at least", "our method", "median us", "p99 us", "best peer: median us, p99 us"]
+    shown = table([*head, "our median over the peer's", "our p99 over our median"], rows)
     older = dict.fromkeys(line["machine"]["commit"] for line in found if line["machine"]["commit"] in QUERY_BY_QUERY)
-    how = (
-        f"At {' and '.join(older)} libraries took turns query by query; later ones have stretches of 100 queries each."
-    )
+    how = f"At {' and '.join(older)}, libraries took turns after every query; at later commits, after 100 queries."
     return f"{how if older else STRETCHES}\n\n{shown}"
 
 
@@ -338,11 +344,11 @@ def growth(found: list[Line]) -> str:
         ]
         for line in sizes
     ]
-    shown = table(["factors", "items", "a row", "method", "recall", "queries/s", "us a query"], rows)
+    shown = table(["factors", "items", "coordinates", "method", "recall", "queries/s", "us per query"], rows)
     ratios = [line["large_over_middle"] for line in found if "large_over_middle" in line]
     if not ratios:
         return shown
-    return f"{shown}\n\nTime a query with 1,000,000 generated items over 100,000: {beside(ratios[-1], most=4.0)}."
+    return f"{shown}\n\nTime per query, 1,000,000 generated items over 100,000: {beside(ratios[-1], most=4.0)}."
 
 
 def everyone(found: list[Line]) -> str:
@@ -384,8 +390,8 @@ def churn(found: list[Line]) -> str:
                 beside(line["lost"], most=0.01, digits=4),
             ]
         )
-    head = ["set", "method", "queries/s before", "queries/s meanwhile", "throughput kept", "items replaced a second"]
-    return table([*head, "recall, of a fresh build", "recall lost"], rows)
+    head = ["set", "method", "queries/s before", "queries/s during changes", "throughput kept", "items replaced/s"]
+    return table([*head, "recall, a fresh build's recall", "recall lost"], rows)
 
 
 def build(found: list[Line]) -> str:
@@ -431,13 +437,13 @@ def profile(found: list[Line]) -> str:
         ]
         for line in found
     ]
-    return table(["set", "recall", "all, us", *parts, "a coded row, ns", "a score, ns"], rows)
+    return table(["set", "recall", "total, us", *parts, "ns per coded row", "ns per score"], rows)
 
 
 def scale(found: list[Line]) -> str:
     """Our time a query at scale over that on a smaller set of its kind."""
     rows = [[*line["sets"], beside(line["ratio"], most=line["goal"])] for line in found]
-    return table(["large set", "small set", "time a query of the large one over the small one's"], rows)
+    return table(["large set", "small set", "time per query, large over small"], rows)
 
 
 SECTIONS = (
@@ -447,7 +453,7 @@ SECTIONS = (
     ("depth", "Many answers", DEPTH, depth, ("set", "k")),
     ("wide", "Wide factors", WIDE, depth, ("set", "k")),
     ("filters", "Filters", FILTERS, filters, ("set", "kind", "share")),
-    ("promise", "Recall promised, and had", PROMISE, promise, ("set", "target", "told")),
+    ("promise", "Recall promised and reached", PROMISE, promise, ("set", "target", "told")),
     ("grow", "Growth by small adds, and memory of builds", GROW, grow, ("set", "method")),
     ("growth", "Growth", GROWTH, growth, ("kind", "n_items", "n_factors")),
     ("everyone", "Everyone", EVERYONE, everyone, ("set", "threads")),
@@ -464,7 +470,7 @@ def page() -> str:
     if not results:
         sys.exit("There are no results yet: run make bench-peers and make profile first.")
     machine = results[-1]["machine"]
-    seen = f"Seen on {machine['cpu']}, {machine['cpus']} CPUs, {machine['simd']}, tessella {machine['tessella']}."
+    seen = f"Measured on {machine['cpu']}, {machine['cpus']} CPUs, {machine['simd']}, tessella {machine['tessella']}."
     written = [INTRODUCTION, seen]
     for part, title, words, shown, keys in SECTIONS:
         found = latest([line for line in results if line["part"] == part], *keys)
@@ -486,7 +492,7 @@ def throughput_row(name: str, found: Line) -> str:
 
 
 def readme(text: str) -> str:
-    """README with its rows of throughput made anew."""
+    """README with its throughput rows brought up to date."""
     races = {(line["set"], line["threads"]): line for line in lines("peers") if line["part"] == "race"}
     for name, chosen in README_SETS.items():
         row = throughput_row(name, races[chosen, 1])
