@@ -87,9 +87,9 @@ def test_ids_name_items_while_they_come_and_go():
         ({"X": np.eye(3), "n_neighbors": 4}, ValueError, r"^n_neighbors is 4, but the index holds 3 items\.$"),
         ({"n_neighbors": 3}, ValueError, r"^n_neighbors is 3, but the index holds 3 items, and an item is not its own neighbour\.$"),
         ({"X": np.eye(3), "n_neighbors": 0}, ValueError, r"^n_neighbors is 0, but must be at least 1\.$"),
-        ({"X": np.eye(3), "n_neighbors": 1.5}, TypeError, r"^n_neighbors is a whole number, not float\.$"),
+        ({"X": np.eye(3), "n_neighbors": 1.5}, TypeError, r"^n_neighbors must be an integer, not float\.$"),
         ({"X": np.eye(2), "n_neighbors": 1}, ValueError, r"^queries has 2 columns, but 3 are expected\.$"),
-        ({"X": np.eye(3), "n_neighbors": 1, "return_distance": 1}, TypeError, r"^return_distance is True or False, not int\.$"),
+        ({"X": np.eye(3), "n_neighbors": 1, "return_distance": 1}, TypeError, r"^return_distance must be True or False, not int\.$"),
         ({"X": np.eye(3), "n_neighbors": 1, "threads": 0}, ValueError, r"^threads is 0, but at least 1 is needed"),
     ],
 )  # fmt: skip
