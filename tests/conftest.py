@@ -120,3 +120,11 @@ def spark():
     work = Path(importlib.util.find_spec("pyspark").origin).parent / "work" / session.sparkContext.applicationId
     session.stop()
     shutil.rmtree(work, ignore_errors=True)  # what executors left
+
+
+def load(path):
+    """A script of the repository, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

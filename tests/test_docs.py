@@ -1,7 +1,6 @@
 """README, docs and examples say only what runs."""
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import DATA, NATIVE, NEEDS_DATA
+from conftest import DATA, NATIVE, NEEDS_DATA, load
 
 import tessella as ts
 from tessella.paper import report
@@ -42,13 +41,6 @@ def run_shell(block, folder):
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_page_on_performance_is_made_from_results():

@@ -1,7 +1,6 @@
 """What is released agrees with itself: one version everywhere, a light import, pages whose links lead somewhere."""
 
 import importlib.metadata
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,19 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import load
 
 import tessella as ts
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 HEAVY = ("matplotlib", "pandas", "polars", "pyarrow", "rich", "scipy.linalg", "sklearn", "starlette", "typer")
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_there_is_one_version():
