@@ -36,7 +36,7 @@ from tessella.store import EmptyError, Store
 CONSOLE = Path(__file__).parent / "console"
 OPEN = {"/livez", "/readyz", "/healthz", "/docs", "/openapi.json"}  # need no token
 TOO_LATE = 0.25  # seconds that the event loop may lag before requests are refused
-FEW_ACTIVE = 16  # requests in flight that are answered even then
+FEW_ACTIVE = 128  # requests in flight that are answered even then: one batch
 MOST_ACTIVE = 2_048  # requests in flight
 _LOOK_EVERY = 0.05
 _MOST_NAMES = 64  # accepted Host headers to remember
