@@ -124,7 +124,7 @@ class Answering:
     def _recommended(self, call: Call, asked: Recommend, model: Model) -> Answer:
         recommender = model.recommender
         options = self._options(asked, recommender)
-        k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
+        k = self._k if asked.k is None else asked.k
         who: Any = None
         if asked.user is not None:
             who = id_in(asked.user, user_kind(model))
@@ -242,7 +242,7 @@ class Answering:
             for name, given in (("exclude", asked.exclude), ("allow", asked.allow))
             if given is not None
         }
-        k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
+        k = self._k if asked.k is None else asked.k
         parts = []
         if asked.item is not None or items:
             parts = [
@@ -330,7 +330,7 @@ class Answering:
             who = id_in(asked.user, user_kind(model))
         elif asked.vector is not None:
             who = vectors_of([asked.vector], recommender.n_factors)[0]
-        k = min(_DEFAULT_K, self._limits.max_k) if asked.k is None else asked.k
+        k = self._k if asked.k is None else asked.k
         version = recommender.version
         item = id_in(asked.item, "U" if recommender._edition.version.text_ids else "i")
         reason = recommender.explain(who, item, k, **self._options(asked, recommender))
